@@ -1,7 +1,7 @@
-// Maximum and average pooling. A thread takes 16, 8 or 1 channels of an output pixel (1 where the
-// channels do not lie together). Windows that are large, of few outputs, are shared by 8, 32, 128
-// or 512 threads, which meet in shared memory. Bound by device memory, and by L1 where windows
-// overlap.
+// Maximum and average pooling. A thread takes 16, 8, 4 or 1 channels of an output pixel (1 where
+// the channels do not lie together, 4 of averages over few large windows). Windows that are large,
+// of few outputs, are shared by 8, 32, 128 or 512 threads, which meet in shared memory. Bound by
+// device memory, and by L1 where windows overlap.
 //
 // Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
 // halves of words, two a comparison. Averages sum in double, as the reference does; sums of
@@ -109,7 +109,7 @@ struct greatest {
 
 // Calls each(at) with the first elements of taps part, part + STEP, ... of a window.
 // Without sharing there is nothing to divide, nor where all lines of the plane follow each other.
-template <int STEP, class Each>
+template <int STEP, int UNROLL, class Each>
 QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const span &x, int part,
                     int64_t from, Each each) {
     int height = y.end - y.first, wide = x.end - x.first;
@@ -119,7 +119,7 @@ QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const
                     w.in_stride[3] == wide * w.in_stride[4];
         int64_t begin = from + (z.start + z.first * w.dilation[0]) * w.in_stride[2] +
                         (y.start + y.first) * w.in_stride[3] + (x.start + x.first) * w.in_stride[4];
-#pragma unroll 4
+#pragma unroll(UNROLL)
         for (int t = part; t < taps && flat; t += STEP) each(begin + t * w.in_stride[4]);
         if (flat) return;
 #pragma unroll 4
@@ -247,20 +247,22 @@ static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS
     for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
     if constexpr (MAX && V == 16) {
         greatest g;
-        walk<THREADS_OF_WINDOW>(p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
-            g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
-        });
+        walk<THREADS_OF_WINDOW, V <= 4 ? 8 : 4>(
+            p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
+                g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
+            });
         if (THREADS_OF_WINDOW == 1 && p.keeps && win.taps() > 0) {
             if (valid) g.store(p.in, out, win.end);
             return;
         }
         if (part < win.taps()) g.quantized(p.in, sum);
     } else {
-        walk<THREADS_OF_WINDOW>(p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
-            float v[V];
-            qb_load_unscaled<V>(p.in, in, at, v);
-            add<V, MAX>(p, v, sum);
-        });
+        walk<THREADS_OF_WINDOW, V <= 4 ? 8 : 4>(p.w, win.z, win.y, win.x, part, win.from,
+                                                [&](int64_t at) {
+                                                    float v[V];
+                                                    qb_load_unscaled<V>(p.in, in, at, v);
+                                                    add<V, MAX>(p, v, sum);
+                                                });
     }
     if constexpr (THREADS_OF_WINDOW == 1) {
         if (valid) finish<V, MAX>(p, win, sum, out, win.end);
@@ -303,7 +305,8 @@ static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t
 extern "C" int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream) {
     cudaStream_t s = (cudaStream_t)stream;
     bool max = p->kind == QB_POOL_MAX;
-    switch (p->width) { // 16: of quantized values
+    switch (p->width) { // 16: of quantized values; 4: of averages
+    case 4: return launch<4, false>(p, in, out, s);
     case 16: return max ? launch<16, true>(p, in, out, s) : launch<16, false>(p, in, out, s);
     case 8: return max ? launch<8, true>(p, in, out, s) : launch<8, false>(p, in, out, s);
     default: return max ? launch<1, true>(p, in, out, s) : launch<1, false>(p, in, out, s);

@@ -151,21 +151,35 @@ QB_DEVICE void await(const params &p, const block &b) {
 
 // ---- products: sums[slice][item][row] of the items from `first` on
 
+// What a warp has of a product: rows in parts, `across` apart, and a slice of the depth. The same
+// in all steps, so that steps of few items do not divide for it.
+struct share {
+    int part, slice;
+};
+
+QB_DEVICE int parts_of(const pass_params &pass) { return (pass.rows + ROWS - 1) / ROWS; }
+QB_DEVICE int across_of(const pass_params &pass) {
+    return min(parts_of(pass), QB_CUDA_RECURRENT_WARPS);
+}
+
+QB_DEVICE share share_of(const pass_params &pass) {
+    const int warp = threadIdx.x / WARP, slice = warp / across_of(pass);
+    return {warp - slice * across_of(pass), slice};
+}
+
 // The order of the depth within 32 is that in which a thread's 16 bytes of h are two operands; R is
 // packed in the same order.
 template <int TILES, bool SHARED, bool ALONE>
-QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b, const char *r,
-                        const __half *h, int first) {
-    constexpr int DEEP = TILES == 1 ? 4 : SHARED ? 2 : 1; // loads under way; R is among them
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int tiles = pass.rows / 16, parts = (pass.rows + ROWS - 1) / ROWS;
-    const int across = min(parts, QB_CUDA_RECURRENT_WARPS), slice = warp / across;
-    const int chunks = p.depth / DEPTH;
+QB_DEVICE void multiply(const params &p, const pass_params &pass, share own, const block &b,
+                        const char *r, const __half *h, int first) {
+    constexpr int DEEP = TILES == 1 ? 4 : 1; // loads under way
+    const int lane = threadIdx.x % WARP, slice = own.slice;
+    const int tiles = pass.rows / 16, chunks = p.depth / DEPTH;
+    if (slice >= pass.slices) return;
     const uint4 *weights = (const uint4 *)(r + pass.at_weights) + lane;
     const uint4 *from = (const uint4 *)(h + (first + lane / 4) * p.depth + lane % 4 * 8);
-    if (slice >= pass.slices) return;
 #pragma unroll 1
-    for (int part = warp % across; part < parts; part += across) {
+    for (int part = own.part; part < parts_of(pass); part += across_of(pass)) {
         float sum[2][TILES][4] = {};
 #pragma unroll 1
         for (int begin = slice; begin < chunks; begin += DEEP * pass.slices) {
@@ -200,7 +214,7 @@ QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b
                 }
             }
         }
-        float *to = b.sums + (int64_t)slice * p.at_once * pass.pitch;
+        float *to = b.sums + slice * p.at_once * pass.pitch;
 #pragma unroll
         for (int m = 0; m < 2; m++)
 #pragma unroll
@@ -216,16 +230,14 @@ QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b
 
 // A lane has a row.
 template <int TILES, bool SHARED, bool ALONE>
-QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b, const char *r,
-                        const float *h, int first) {
+QB_DEVICE void multiply(const params &p, const pass_params &pass, share own, const block &b,
+                        const char *r, const float *h, int first) {
     constexpr int ITEMS = TILES * TILE;
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int parts = (pass.rows + ROWS - 1) / ROWS;
-    const int across = min(parts, QB_CUDA_RECURRENT_WARPS), slice = warp / across;
+    const int lane = threadIdx.x % WARP, slice = own.slice;
     const int items = min(ITEMS, b.items - first);
     if (slice >= pass.slices) return;
 #pragma unroll 1
-    for (int part = warp % across; part < parts; part += across) {
+    for (int part = own.part; part < parts_of(pass); part += across_of(pass)) {
         const int row = part * ROWS + lane;
         const bool inside = row < pass.rows;
         const float *weights = (const float *)(r + pass.at_weights) + (inside ? row : 0);
@@ -248,7 +260,7 @@ QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b
                 sum[n] = __fmaf_rn(left[3], v.w, sum[n]);
             }
         }
-        float *to = b.sums + (int64_t)slice * p.at_once * pass.pitch + row;
+        float *to = b.sums + slice * p.at_once * pass.pitch + row;
 #pragma unroll
         for (int n = 0; n < ITEMS; n++)
             if (inside) to[n * pass.pitch] = sum[n];
@@ -326,7 +338,7 @@ QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int nu
         if (hidden >= p.hidden) continue;
         const bool active = step < b.lengths[item];
         const int state = item * p.units + k;
-        const int64_t sent = (int64_t)item * p.depth + hidden;
+        const int sent = item * p.depth + hidden; // states are fewer than 2^31
         float h = b.h[state];
         if (!active) { // stays
             if (number == p.n_passes - 1) send<ALONE>(after + sent, h);
@@ -359,6 +371,40 @@ QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int nu
         b.h[state] = h;
         send<ALONE>(after + sent, h);
     }
+}
+
+// LSTM with sigmoid and tanh, no bounds and no peepholes: four lanes have a unit, a gate each.
+template <class T, bool ALONE>
+QB_DEVICE void finish_lstm(const params &p, const block &b, int step, int first, T *after) {
+    const pass_params &pass = p.pass[0];
+    const int items = min(p.at_once, b.items - first), units = items * p.units;
+    const int gate = threadIdx.x % 4;
+    const float *x = x_of(p, b, step) + first * p.units * 4;
+#pragma unroll 1
+    for (int at = threadIdx.x; at < (units * 4 + WARP - 1) / WARP * WARP; at += THREADS) {
+        const int whole = min(at / 4, units - 1); // lanes behind the last one repeat it
+        const int n = item_of(whole, p.units, items), k = whole - n * p.units;
+        const int item = first + n, hidden = b.first_unit + k, state = item * p.units + k;
+        const float *sums = b.sums + n * pass.pitch + gate * p.units + k;
+        float v = x[whole * 4 + gate];
+        for (int s = 0; s < pass.slices; s++) v += sums[s * p.at_once * pass.pitch];
+        v = qb_act_of(gate == 3 ? QB_ACT_TANH : QB_ACT_SIGMOID, 0.0f, 0.0f, v);
+        float all[4];
+#pragma unroll
+        for (int g = 0; g < 4; g++) all[g] = __shfl_sync(0xffffffffu, v, g, 4);
+        if (gate != 0 || at / 4 >= units || hidden >= p.hidden) continue;
+        if (step < b.lengths[item]) { // else both stay
+            const float c = all[2] * b.c[state] + all[0] * all[3];
+            b.c[state] = c;
+            b.h[state] = all[1] * tanhf(c);
+        }
+        send<ALONE>(after + (int64_t)item * p.depth + hidden, b.h[state]);
+    }
+}
+
+QB_DEVICE bool is_plain_lstm(const params &p, const qb_act *act) {
+    return p.layer.cell == QB_CELL_LSTM && is_standard(p, act) && p.layer.clip <= 0.0f &&
+           !p.layer.input_forget && p.at_peepholes < 0;
 }
 
 // ---- a block
@@ -445,7 +491,9 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
     __syncthreads(); // the lengths
     fetch_x(p, b, 0);
     T *reset = states_of<T, ALONE>(p, b, 2);
-    const bool standard = is_standard(p, p.layer.act + b.direction * QB_CELL_ACTS);
+    const qb_act *act = p.layer.act + b.direction * QB_CELL_ACTS;
+    const bool standard = is_standard(p, act), plain = is_plain_lstm(p, act);
+    const share first_pass = share_of(p.pass[0]);
     for (int step = 0; step < p.steps; step++) {
         const T *before = states_of<T, ALONE>(p, b, step % 2);
         T *after = states_of<T, ALONE>(p, b, (step + 1) % 2);
@@ -459,10 +507,14 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
             qb_copies_wait<1>();            // the next step's x is under way
             if (step == 0) __syncthreads(); // R
             for (int first = 0; first < b.items; first += TILES * TILE) {
-                multiply<TILES, SHARED, ALONE>(p, p.pass[number], b, r,
+                const pass_params &pass = p.pass[number];
+                const share own = TILES > 1 || number == 1 ? share_of(pass) : first_pass;
+                multiply<TILES, SHARED, ALONE>(p, pass, own, b, r,
                                                number ? (const T *)reset : before, first);
                 __syncthreads();
-                if (TILES == 1 && standard)
+                if (TILES == 1 && plain)
+                    finish_lstm<T, ALONE>(p, b, step, first, after);
+                else if (TILES == 1 && standard)
                     finish<T, ALONE, true>(p, io, b, number, step, first, after, reset);
                 else
                     finish<T, ALONE, false>(p, io, b, number, step, first, after, reset);
