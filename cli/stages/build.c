@@ -1,5 +1,7 @@
 #include "cli/stages/build.h"
 
+#include <string.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "base/shell.h"
