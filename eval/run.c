@@ -1,6 +1,7 @@
 /* The run record as JSON: the tables below say how; record.c does it. */
 #include "eval/run.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 #define SCHEMA "qbench.compare/1"
 #define JSON_MAX ((size_t)64 << 20)
-enum { ROWS_MAX = 256, ITEMS_MAX = 100000 };
+enum { ROWS_MAX = 256, ITEMS_MAX = 100000, NAME_MAX_ESCAPED = 4 * PATH_MAX };
 
 /* Members of the record R by their keys, or by their own names (OWN); MAY be absent. */
 #define FIELD(KEY, TYPE, MEMBER)                                                                   \
@@ -257,8 +258,14 @@ qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path) {
     return status;
 }
 
-/* What the tables cannot say: indices from one list into another. */
-static qb_status check_links(qb_ctx *cx, const char *name, const qb_run *run) {
+/* What the tables cannot say: indices from one list into another, and that pages repeat the name of
+ * a row, which is that of a file at most, many times. */
+static qb_status check_rows(qb_ctx *cx, const char *name, const qb_run *run) {
+    for (int32_t r = 0; r < run->n_rows; r++)
+        if (strlen(run->row[r].precision) > NAME_MAX_ESCAPED)
+            return qb_fail(cx, QB_STATUS_FORMAT,
+                           "%s: rows[%d]: precision: expected at most %d bytes, got %zu", name,
+                           (int)r, NAME_MAX_ESCAPED, strlen(run->row[r].precision));
     for (int32_t r = 0; r < run->n_rows; r++)
         for (int32_t i = 0; i < run->row[r].n_worst; i++)
             if (run->row[r].worst[i].shown >= run->n_shown)
@@ -275,7 +282,7 @@ static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_
     qb_run *run = qb_alloc(cx, 1, sizeof *run);
     if (!run) return cx->code;
     qb_status status = qb_record_read(cx, name, root, &run_record, run);
-    if (status == QB_OK) status = check_links(cx, name, run);
+    if (status == QB_OK) status = check_rows(cx, name, run);
     if (status == QB_OK) status = qb_warnings_derive(cx, run);
     if (status == QB_OK)
         *out = run;

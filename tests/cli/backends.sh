@@ -31,7 +31,7 @@ assert rows["fp32@ref"]["agreement_top1"] == 100
 END
 expect 0 python3 check.py fp32 "${rows[@]}"
 grep -q "title 'ref'" figures/latency.gp || fail 'the latency chart does not group by backend'
-expect 0 "$QBENCH" report --format md --no-figures
+expect 0 "$QBENCH" report --format md
 says '^\| precision \| backend \|'
 expect 0 "$QBENCH" report --format tsv
 says $'^precision\t.*\tbackend\tmedian_ms'

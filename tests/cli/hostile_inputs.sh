@@ -148,6 +148,16 @@ refused 1 "segment.onnx: initializer 0 '': segments of tensors are not supported
 { cat once.onnx && printf '\x42\x02\x10\x07'; } >opsets.onnx
 refused 1 "opsets.onnx: opset of domain '': version 17 and 7" "$QBENCH" inspect opsets.onnx
 
+# ---- a record whose row has a name of a megabyte ----
+
+name=$(head -c 1000000 /dev/zero | tr '\0' x)
+printf 's/"precision": "fp32"/"precision": "%s"/' "$name" >name.sed
+sed -f name.sed compare.json >named.json
+for command in 'gate named.json --max-drop 1' 'report named.json -o named.html' 'report named.json --format md'; do
+    # shellcheck disable=SC2086
+    refused 1 'named.json: rows.0.: precision: expected at most 16384 bytes, got 1000000' "$QBENCH" $command
+done
+
 # ---- arrays ----
 
 model tensors.onnx "$(field 0a "$(node Relu r y x)")$(text 12 g)$(field 5a "$(port x '1 3')")$(field 62 "$(port y '1 3')")"
