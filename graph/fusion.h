@@ -125,7 +125,8 @@ qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_problem_filter accep
                             int32_t *n_changes);
 
 /* TopK of floats becomes the places of the first elements and a GatherElements of what lies there,
- * where `accept` takes the problem of the places. Shapes must be known. */
+ * and a MaxPool that tells places becomes two, one of which tells them alone, where `accept` takes
+ * the problem of the places. Shapes must be known. */
 qb_status qb_fuse_order(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
                         int32_t *n_changes);
 

@@ -105,6 +105,7 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_GRID_SAMPLE:
     case QB_KIND_SCAN:
     case QB_KIND_ARG:
+    case QB_KIND_POOL_PLACES:
     case QB_KIND_COUNT: break;
     }
     return qb_fail(cx, QB_STATUS_INTERNAL, "a group of kind %s is no problem for kernels",

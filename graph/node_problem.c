@@ -102,7 +102,8 @@ static bool lower_scan(const qb_graph *graph, const qb_node *node, qb_problem *p
 
 /* The output that a kernel makes: places come behind the values that lie there. */
 static int32_t output_of(const qb_node *node) {
-    return node->op->kernel.kind == QB_KIND_ARG ? node->op->max_out - 1 : 0;
+    const qb_kind kind = node->op->kernel.kind;
+    return kind == QB_KIND_ARG || kind == QB_KIND_POOL ? node->op->max_out - 1 : 0;
 }
 
 static bool lower_arg(const qb_graph *graph, const qb_node *node, qb_problem *p) {
@@ -112,6 +113,15 @@ static bool lower_arg(const qb_graph *graph, const qb_node *node, qb_problem *p)
     if (!qb_node_int(node, "largest", 1)) p->extreme.smallest = true;
     return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
                        &p->axis);
+}
+
+static bool lower_pool(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    qb_ctx quiet;
+    qb_ctx_init(&quiet);
+    p->kind = QB_KIND_POOL_PLACES;
+    p->n_in = 1;
+    return node->op->max_out > 1 && !qb_node_int(node, "storage_order", 0) &&
+           qb_op_window(&quiet, node, &graph->values[node->in[0]].shape, NULL, &p->window) == QB_OK;
 }
 
 static bool lower_pad(const qb_graph *graph, const qb_node *node, qb_problem *p) {
@@ -257,6 +267,7 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_PAD] = lower_pad,
         [QB_KIND_SCAN] = lower_scan,
         [QB_KIND_ARG] = lower_arg,
+        [QB_KIND_POOL] = lower_pool,
         [QB_KIND_RESIZE] = lower_resize,
         [QB_KIND_RECURRENT] = lower_recurrent,
         [QB_KIND_MATMUL_INTEGER] = lower_inputs,

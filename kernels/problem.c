@@ -35,6 +35,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_GRID_SAMPLE] = "grid_sample",
         [QB_KIND_SCAN] = "scan",
         [QB_KIND_ARG] = "arg",
+        [QB_KIND_POOL_PLACES] = "pool_places",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -171,7 +172,8 @@ bool qb_kind_is_row_major(qb_kind kind) {
            kind == QB_KIND_GATHER || kind == QB_KIND_SCATTER || kind == QB_KIND_ATTENTION ||
            kind == QB_KIND_REDUCE || kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
            kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE ||
-           kind == QB_KIND_GRID_SAMPLE || kind == QB_KIND_SCAN || kind == QB_KIND_ARG;
+           kind == QB_KIND_GRID_SAMPLE || kind == QB_KIND_SCAN || kind == QB_KIND_ARG ||
+           kind == QB_KIND_POOL_PLACES;
 }
 
 void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
@@ -226,6 +228,7 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_RECURRENT: /* products of each gate with x and h */
         return 2.0 * out * (double)qb_cell_gates(p->recurrence.cell) *
                (double)(p->in[QB_IN_W].shape.dim[2] + p->in[QB_IN_R].shape.dim[2]);
+    case QB_KIND_POOL_PLACES:
     case QB_KIND_POOL: {
         double window = 1.0;
         for (int32_t d = 0; d < p->window.n; d++) window *= (double)p->window.kernel[d];

@@ -91,6 +91,8 @@ typedef enum qb_kind {
                             each pixel of the result, by `grid` (kernels/grid.h) */
     QB_KIND_SCAN,        /* in: x; sums of the elements along `axis` so far, as `scan` says */
     QB_KIND_ARG,         /* in: x; out (s64): where along `axis` what `extreme` puts first lies */
+    QB_KIND_POOL_PLACES, /* in: x; out (s64): where in x (row-major) the maximum of each window of a
+                            POOL lies, the first of equal ones */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);

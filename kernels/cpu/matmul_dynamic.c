@@ -136,12 +136,12 @@ static void small_product(const products *p, const qb_launch *args, const cursor
     const float *b = (const float *)((const char *)args->in[QB_IN_WEIGHT] + c->at[QB_IN_WEIGHT]);
     const float *bias = args->in[QB_IN_BIAS];
     const char *residual = args->in[QB_IN_RESIDUAL];
-    float turned[SMALL], made[SMALL];
+    float transposed[SMALL], made[SMALL];
     float *y = p->plan->plain_epilogue && f->out == QB_DTYPE_F32 && !residual ? (float *)out : made;
     if (p->transpose_b && p->n > 1) {
         for (int64_t j = 0; j < p->n; j++)
-            for (int64_t u = 0; u < p->k; u++) turned[u * p->n + j] = b[j * p->k + u];
-        b = turned;
+            for (int64_t u = 0; u < p->k; u++) transposed[u * p->n + j] = b[j * p->k + u];
+        b = transposed;
     }
     multiply(a, b, p->m, p->k, p->n, p->plan->factor, y);
     for (int64_t i = 0; bias && i < p->m * p->n; i++) y[i] += bias[i % p->n];

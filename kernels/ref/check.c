@@ -255,6 +255,7 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_GRID_SAMPLE:
     case QB_KIND_SCAN:
     case QB_KIND_ARG:
+    case QB_KIND_POOL_PLACES:
     case QB_KIND_COUNT: break;
     }
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no reference kernel for %s", qb_kind_text(p->kind));

@@ -12,6 +12,18 @@
 #include "random_places.h"
 #include "random_recurrent.h"
 
+/* The reference tells where its maxima lie, beside them. */
+static void pool_places(random_case *c) {
+    qb_problem p = c->problem;
+    float *values = malloc((size_t)qb_shape_count(&p.out.shape) * sizeof *values);
+    if (!values) abort();
+    p.kind = QB_KIND_POOL;
+    p.pool = QB_POOL_MAX;
+    p.out.dtype = QB_DTYPE_F32;
+    qb_ref_pool(&p, (const void *[]){c->data[0]}, values, c->expected, 1);
+    free(values);
+}
+
 /* Kinds with a file of their own. */
 static const struct {
     void (*make)(qb_rng *rng, random_case *c);
@@ -28,12 +40,13 @@ static const struct {
     [QB_KIND_GRID_SAMPLE] = {random_grid_make, random_grid_reference},
     [QB_KIND_SCAN] = {random_lines_make, random_lines_reference},
     [QB_KIND_ARG] = {random_lines_make, random_lines_reference},
+    [QB_KIND_POOL_PLACES] = {NULL, pool_places},
 };
 
 bool random_is_node(qb_kind kind) {
-    return elsewhere[kind].make || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
-           kind == QB_KIND_RESIZE || kind == QB_KIND_GROUP_NORM || kind == QB_KIND_REDUCE ||
-           kind == QB_KIND_PAD;
+    return elsewhere[kind].reference || kind == QB_KIND_LAYER_NORM ||
+           kind == QB_KIND_STRIDED_COPY || kind == QB_KIND_RESIZE || kind == QB_KIND_GROUP_NORM ||
+           kind == QB_KIND_REDUCE || kind == QB_KIND_PAD;
 }
 
 static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {

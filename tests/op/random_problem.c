@@ -431,6 +431,11 @@ static bool make(qb_ctx *cx, qb_rng *rng, random_case *c) {
     case QB_KIND_CONV_POOL: c->problem.act = random_act(rng); return make_conv_pool(cx, rng, c);
     case QB_KIND_MATMUL: c->problem.act = random_act(rng); return make_matmul(cx, rng, c);
     case QB_KIND_POOL: return make_pool(rng, c);
+    case QB_KIND_POOL_PLACES:
+        if (!make_pool(rng, c)) return false;
+        c->problem.out =
+            (qb_desc){.dtype = QB_DTYPE_S64, .shape = c->problem.out.shape, .q.axis = -1};
+        return true;
     case QB_KIND_BINARY: make_binary(rng, c); return true;
     case QB_KIND_CONCAT: make_concat(rng, c); return true;
     default: (random_is_node(c->problem.kind) ? random_node_make : make_plain)(rng, c); return true;
@@ -477,7 +482,8 @@ static void make_case(qb_ctx *cx, qb_rng *rng, qb_kind kind, bool wide, random_c
     mask_lines(rng, out);
     if (kind == QB_KIND_ATTENTION) random_attention_mask(rng, out);
     if (kind == QB_KIND_RECURRENT) random_recurrent_finalize(rng, out);
-    if (kind == QB_KIND_ARG) random_lines_finalize(rng, out);
+    if (kind == QB_KIND_ARG || (kind == QB_KIND_POOL_PLACES && out->in[0].dtype == QB_DTYPE_F32))
+        random_lines_finalize(rng, out);
     if (kind == QB_KIND_DYNAMIC_QUANTIZE) random_integer_finalize(rng, out);
 }
 

@@ -1,5 +1,6 @@
 /* What engines for devices write otherwise: Resize and AffineGrid as products, TopK as places and
- * a gather. The same results as before; what a kernel takes as it is, and what is not known, stays.
+ * a gather, a pool apart from the places of its maxima. The same results as before; what a kernel
+ * takes as it is, and what is not known, stays.
  */
 #include "build_graph.h"
 #include "graph/fusion.h"
@@ -139,10 +140,33 @@ static void the_first_elements_are_gathered(void **state) {
         }
 }
 
+/* The places of a pool's maxima become a node of their own where a kernel finds them. */
+static void places_of_maxima_are_apart(void **state) {
+    (void)state;
+    for (int taken = 0; taken < 2; taken++) {
+        maker m;
+        maker_init(&m, 45);
+        const qb_shape unknown = {.rank = -1};
+        const int32_t in[] = {make_input(&m, "x", DIMS(1, 3, 7, 8))};
+        int32_t out[2];
+        for (int i = 0; i < 2; i++)
+            out[i] = qb_graph_add_value(&m.cx, m.graph, i ? "places" : "values", QB_DTYPE_NONE,
+                                        &unknown);
+        assert_true(qb_graph_add_node(&m.cx, m.graph, qb_op_find("MaxPool", ""), "pool", in, 1, out,
+                                      2) >= 0);
+        SET_INTS(&m, "kernel_shape", 3, 2);
+        SET_INTS(&m, "strides", 2, 2);
+        SET_INTS(&m, "pads", 1, 0, 1, 0);
+        for (int i = 0; i < 2; i++) make_output(&m, out[i]);
+        assert_int_equal(fuse_copy(&m, qb_fuse_order, taken ? all : none, 0), taken);
+        assert_int_equal(count_op(m.graph, "MaxPool"), 1 + taken);
+        maker_release(&m);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(resizing_becomes_products),
-    cmocka_unit_test(what_is_taken_or_fills_stays),
-    cmocka_unit_test(grids_become_products),
-    cmocka_unit_test(the_first_elements_are_gathered),
+    cmocka_unit_test(resizing_becomes_products),  cmocka_unit_test(what_is_taken_or_fills_stays),
+    cmocka_unit_test(grids_become_products),      cmocka_unit_test(the_first_elements_are_gathered),
+    cmocka_unit_test(places_of_maxima_are_apart),
 };
 QB_TEST_MAIN(tests)
