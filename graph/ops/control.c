@@ -429,5 +429,5 @@ static qb_status eval_loop(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     return status;
 }
 
-QB_OP_SIMPLE(loop, "Loop", 7, 0, INT32_MAX, INT32_MAX, sizeof(loop_attrs), loop_table, FLOAT,
+QB_OP_SIMPLE(loop, "Loop", 7, 2, INT32_MAX, INT32_MAX, sizeof(loop_attrs), loop_table, FLOAT,
              infer_loop, eval_loop, .bound = qb_bound_none);

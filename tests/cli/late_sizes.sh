@@ -29,9 +29,9 @@ expect 1 "$QBENCH" "${run[@]}" --model cases/branches/model.onnx --max-size y=4 
 complains "Add.*: output 'y' is 6 here, more than the 4 of --max-size"
 expect 0 "$QBENCH" "${run[@]}" --model cases/loop/model.onnx --max-size y=6 --loadInputs=x:x.bin
 expect 0 "$QBENCH" "${run[@]}" --model cases/loop/model.onnx --max-size y=6x2 --loadInputs=x:x.bin
-expect 1 "$QBENCH" "${run[@]}" --model cases/loop/model.onnx --max-size y=6x
+expect 2 "$QBENCH" "${run[@]}" --model cases/loop/model.onnx --max-size y=6x
 complains "expected NAME=100 or NAME=100x4, got 'y=6x'"
-expect 1 "$QBENCH" "${run[@]}" --model cases/loop/model.onnx --max-size none=6
+expect 2 "$QBENCH" "${run[@]}" --model cases/loop/model.onnx --max-size none=6
 complains "'none' is no value whose size comes with the data"
 
 done_testing
