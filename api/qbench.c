@@ -244,8 +244,7 @@ void qbench_engine_free(qbench_engine *engine) {
     if (!engine) return;
     qb_engine_free(engine->engine);
     qb_plugins_release(engine->plugins);
-    qb_free(engine->model);
-    qb_free(engine);
+    QB_FREE_ALL(engine->model, engine);
 }
 
 const char *qbench_engine_provider(const qbench_engine *engine) {

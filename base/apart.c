@@ -211,8 +211,7 @@ void qb_apart_end(qb_apart *a) {
     if (a->shared.fd >= 0) close(a->shared.fd);
     if (a->socket >= 0) close(a->socket);
     pthread_mutex_destroy(&a->mutex);
-    qb_free(a->name);
-    qb_free(a);
+    QB_FREE_ALL(a->name, a);
 }
 
 static qb_status has_died(qb_ctx *cx, qb_apart *a) {

@@ -8,10 +8,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_APART_ASK 3
 
 /* Answers `ask` with exactly `bytes` bytes at `out`. Runs in the other process: what it changes
@@ -36,8 +32,4 @@ void qb_apart_allow(size_t bytes, int seconds);
 
 /* Is `fn` able to do it at all? One answer without bytes, by a process that ends then. */
 qb_status qb_apart_try(qb_ctx *cx, const char *name, qb_apart_fn fn, void *work);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

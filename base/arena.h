@@ -4,10 +4,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_arena qb_arena;
 
 qb_status qb_arena_create(qb_ctx *cx, qb_arena **out);
@@ -22,8 +18,4 @@ char *qb_arena_strndup(qb_ctx *cx, qb_arena *arena, const char *text, size_t n);
 char *qb_arena_format(qb_ctx *cx, qb_arena *arena, const char *fmt, ...) QB_PRINTF(3, 4);
 /* Bytes handed out so far. */
 size_t qb_arena_bytes(const qb_arena *arena);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,17 +6,9 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* New memory. */
 qb_status qb_base64_encode(qb_ctx *cx, const void *data, size_t n, char **out);
 /* The bytes of a text, new memory; `name` is for messages. Errors: QB_STATUS_FORMAT for other
  * characters and lengths that no bytes have. */
 qb_status qb_base64_decode(qb_ctx *cx, const char *name, const char *text, void **out, size_t *n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

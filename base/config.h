@@ -7,10 +7,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_config qb_config;
 typedef struct qb_config_node qb_config_node;
 
@@ -43,8 +39,4 @@ qb_status qb_config_fail(qb_ctx *cx, const qb_config *config, const char *path, 
 /* Fails with the position of the first key that none of `known` (dotted paths, NULL-terminated;
  * "a.*" allows any child) names, and the nearest known key. */
 qb_status qb_config_check_keys(qb_ctx *cx, const qb_config *config, const char *const *known);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -208,3 +208,7 @@ char *qb_format(qb_ctx *cx, const char *fmt, ...) {
 }
 
 void qb_free(void *pointer) { free(pointer); }
+
+void qb_free_each(const void *const *pointers, size_t n) {
+    for (size_t i = 0; i < n; i++) free((void *)(uintptr_t)pointers[i]);
+}

@@ -101,6 +101,11 @@ char *qb_strdup(qb_ctx *cx, const char *text);
 /* printf into new memory; NULL with an error recorded on failure. */
 char *qb_format(qb_ctx *cx, const char *fmt, ...) QB_PRINTF(2, 3);
 void qb_free(void *pointer);
+/* The same for several, in order. */
+#define QB_FREE_ALL(...)                                                                           \
+    qb_free_each((const void *const[]){__VA_ARGS__},                                               \
+                 sizeof(const void *const[]){__VA_ARGS__} / sizeof(void *))
+void qb_free_each(const void *const *pointers, size_t n);
 
 #ifdef __cplusplus
 }

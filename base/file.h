@@ -8,10 +8,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_map {
     const uint8_t *data; /* NULL for an empty file */
     size_t size;
@@ -79,8 +75,4 @@ const char *qb_path_base(const char *path);
 /* New string: base name without its last extension. */
 char *qb_path_stem(qb_ctx *cx, const char *path);
 bool qb_has_suffix(const char *text, const char *suffix);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

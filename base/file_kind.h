@@ -6,10 +6,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_FILE_KIND_BYTES 4096 /* that are looked at */
 
 /* A row of base/file_kinds.inc; static. */
@@ -27,8 +23,4 @@ const qb_file_kind *qb_file_kind_of(const void *data, size_t size);
 
 /* Fails with QB_STATUS_FORMAT: "WHY: it is WHAT: ADVICE" where the kind is known, else `why`. */
 qb_status qb_fail_kind(qb_ctx *cx, const char *why, const void *data, size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

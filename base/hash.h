@@ -6,10 +6,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_hash {
     uint8_t byte[16];
 } qb_hash;
@@ -38,8 +34,4 @@ qb_status qb_hash_all(qb_ctx *cx, const void *data, size_t n, qb_hash *out);
 void qb_hasher_string(qb_hasher *hasher, const char *text);
 qb_hash qb_hasher_digest(const qb_hasher *hasher);
 void qb_hasher_free(qb_hasher *hasher);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,16 +6,8 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Makes all keys and strings below `root` clean; false when memory runs out. */
 bool qb_json_clean(json_t *root);
 /* A string value of any text, made clean; NULL when memory runs out. */
 json_t *qb_json_text(const char *text);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

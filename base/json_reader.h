@@ -16,10 +16,6 @@
 
 #include "strbuf.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_JSON_DEPTH_MAX 64 /* objects and lists in one another */
 
 typedef enum qb_json_kind {
@@ -68,8 +64,4 @@ qb_status qb_json_skip(qb_json_reader *reader);
 qb_status qb_json_read_end(qb_json_reader *reader);
 /* An error at the current position. */
 qb_status qb_json_fail(qb_json_reader *reader, const char *fmt, ...) QB_PRINTF(2, 3);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

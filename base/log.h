@@ -7,10 +7,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum qb_level { QB_LEVEL_ERROR, QB_LEVEL_WARN, QB_LEVEL_INFO, QB_LEVEL_DEBUG } qb_level;
 
 typedef struct qb_log {
@@ -55,8 +51,4 @@ void qb_progress_end(qb_progress *p); /* prints the closing line; idempotent */
 double qb_now(void);
 /* Peak resident set size of the process so far, bytes. */
 size_t qb_peak_rss(void);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -222,7 +222,6 @@ qb_status qb_open_named(qb_ctx *cx, const qb_named *named, qb_opened *out) {
     QB_GO(open_at(cx, named, path, real, folder, out));
 out:
     free(real);
-    qb_free(path);
-    qb_free(folder);
+    QB_FREE_ALL(path, folder);
     return status;
 }

@@ -7,10 +7,6 @@
 
 #include "file.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A name that stands in a file. */
 typedef struct qb_named {
     const char *name;  /* as the file says it */
@@ -44,8 +40,4 @@ qb_status qb_open_named(qb_ctx *cx, const qb_named *named, qb_opened *out);
 qb_status qb_map_open_named(qb_ctx *cx, const qb_named *named, qb_map *out);
 qb_status qb_file_read_named(qb_ctx *cx, const qb_named *named, size_t limit, char **data,
                              size_t *size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

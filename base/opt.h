@@ -2,14 +2,11 @@
 #ifndef QB_BASE_OPT_H
 #define QB_BASE_OPT_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "ctx.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
 
 typedef enum qb_opt_type {
     QB_OPT_FLAG,   /* bool: --name, --no-name */
@@ -40,6 +37,23 @@ typedef struct qb_opt {
     size_t given_offset; /* of a bool set when the option was given; 0: none */
 } qb_opt;
 
+/* Rows of a table: the option struct, the name, the field, what its type needs, the help, and then
+ * any other members, such as .letter = 'q'. */
+#define QB_FLAG(STRUCT, NAME, FIELD, ...)                                                          \
+    { .name = NAME, .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, FIELD), .help = __VA_ARGS__ }
+#define QB_VALUE(TYPE, STRUCT, NAME, FIELD, ARGUMENT, ...)                                         \
+    {                                                                                              \
+        .name = NAME, .type = TYPE, .offset = offsetof(STRUCT, FIELD), .argument = ARGUMENT,       \
+        .help = __VA_ARGS__                                                                        \
+    }
+#define QB_TEXT(...) QB_VALUE(QB_OPT_STRING, __VA_ARGS__)
+#define QB_LIST(...) QB_VALUE(QB_OPT_LIST, __VA_ARGS__)
+#define QB_NAMED(...) QB_VALUE(QB_OPT_NAMED, __VA_ARGS__)
+#define QB_INT(STRUCT, NAME, FIELD, ARGUMENT, MIN, MAX, ...)                                       \
+    QB_VALUE(QB_OPT_INT, STRUCT, NAME, FIELD, ARGUMENT, __VA_ARGS__, .min = MIN, .max = MAX)
+#define QB_DOUBLE(STRUCT, NAME, FIELD, ARGUMENT, MIN, MAX, ...)                                    \
+    QB_VALUE(QB_OPT_DOUBLE, STRUCT, NAME, FIELD, ARGUMENT, __VA_ARGS__, .min = MIN, .max = MAX)
+
 /* Parses argv[1..argc) into `options` (already holding the defaults). Accepts --name value,
  * --name=value, -n value, -nvalue, "--" and mixed positional arguments, which are gathered in
  * `rest`; with `rest` NULL the command takes none. "-" alone is positional, letters of flags may be
@@ -62,8 +76,4 @@ const char *qb_nearest(const char *word, const char *const *names);
  * the word in them, then by edit distance. Returns how many. */
 #define QB_NEAREST_MAX 16
 int32_t qb_nearest_few(const char *word, const char *const *names, const char **out, int32_t most);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

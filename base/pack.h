@@ -8,10 +8,6 @@
 
 #include "strbuf.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_pack {
     qb_ctx *cx;
     const char *name; /* of the file that is read, for messages; not owned */
@@ -38,8 +34,4 @@ void qb_pack_list(qb_pack *p, void **list, int64_t *n, size_t size);
 void qb_pack_refuse(qb_pack *p, const char *what);
 /* The status; bytes that nobody read are damage. */
 qb_status qb_pack_end(qb_pack *p);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

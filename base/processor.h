@@ -8,10 +8,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* X(NAME, text, features): by what the processor reports */
 #define QB_TIER_LIST(X)                                                                            \
     X(SCALAR, "scalar", "")                                                                        \
@@ -46,8 +42,4 @@ const char *qb_tier_features(qb_tier tier); /* "avx512f avx512bw ..." */
 
 /* QB_STATUS_INVALID when QB_CPU is set to something that is no tier. */
 qb_status qb_processor_check(qb_ctx *cx);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_rng {
     uint64_t s[4];
 } qb_rng;
@@ -25,8 +21,4 @@ double qb_rng_normal(qb_rng *rng);
 /* n numbers for timing, always the same: 4096 normal ones over and over. Zeros would be faster, for
  * a processor takes less power where most bits stay 0. */
 void qb_rng_timing_noise(float *to, int64_t n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,16 +5,8 @@
 
 #include "strbuf.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Appends the text as one word, in single quotes unless a shell takes it as it is. */
 void qb_shell_add_word(qb_strbuf *out, const char *text);
 /* Is it words, some in single quotes, and nothing that a shell would do more with? */
 bool qb_shell_is_words(const char *text);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

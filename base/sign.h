@@ -7,10 +7,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_SIGNATURE_BYTES 64
 
 /* Signs n bytes with the private key in the file `key`. Errors: QB_STATUS_FORMAT (no such key, or
@@ -21,8 +17,4 @@ qb_status qb_sign(qb_ctx *cx, const char *key, const void *data, size_t n,
  * file `key`; `name` is for messages. Other errors as above. */
 qb_status qb_sign_check(qb_ctx *cx, const char *key, const char *name, const void *data, size_t n,
                         const uint8_t *signature, size_t signature_size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_strbuf {
     char *data; /* always zero-terminated once something was appended; NULL before */
     size_t size, capacity;
@@ -21,8 +17,4 @@ void qb_strbuf_addf(qb_strbuf *buf, const char *fmt, ...) QB_PRINTF(2, 3);
 /* Hands the string over (never NULL on success) and empties the buffer. */
 qb_status qb_strbuf_take(qb_ctx *cx, qb_strbuf *buf, char **out);
 void qb_strbuf_release(qb_strbuf *buf);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

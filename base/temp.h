@@ -9,10 +9,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_temp { /* zero at first */
     char *memory;
     size_t size, used, wanted; /* bytes; wanted: taken since open, wherever from */
@@ -28,8 +24,4 @@ void qb_temp_free(qb_temp *temp);
  * Given back on the thread that took it, before it is closed; NULL may be given. */
 void *qb_temp_take(qb_ctx *cx, size_t n, size_t size);
 void qb_temp_give(void *memory);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,10 +10,6 @@
 
 #include "ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Clean: valid UTF-8 without control characters (line breaks and tabs are some), separators of
  * lines and paragraphs, marks of direction and characters without a shape. */
 bool qb_text_is_clean(const char *text);
@@ -37,8 +33,4 @@ const char *qb_text_shown(const char *text, char *out, size_t size);
 void qb_text_clean_message(char *text, size_t size);
 /* Undoes an undoable clean form, in place. */
 void qb_text_restore(char *text);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -261,8 +261,7 @@ void qb_writer_abort(qb_writer *writer) {
         if (is_same(writer->temp, writer->lock)) unlink(writer->temp);
         close(writer->lock);
     }
-    qb_free(writer->temp);
-    qb_free(writer->path);
+    QB_FREE_ALL(writer->temp, writer->path);
     *writer = (qb_writer){0};
 }
 

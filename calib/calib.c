@@ -1,8 +1,5 @@
 #include "calib/calib.h"
 
-#include <math.h>
-#include <stdio.h>
-
 #include "base/file.h"
 #include "base/log.h"
 #include "calib/checkpoint.h"

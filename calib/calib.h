@@ -7,10 +7,6 @@
 #include "datasets/loader.h"
 #include "engine/devices.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a method may look at: one tensor. */
 typedef struct qb_observed {
     const qb_stats *stats; /* has at least one finite value */
@@ -99,8 +95,4 @@ qb_status qb_calib_finish(qb_ctx *cx, qb_table *table, const qb_method_choice *m
  */
 qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
                           int32_t n_methods);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -12,8 +12,7 @@ int64_t qb_channels_of(const qb_shape *shape) {
 }
 
 void qb_channels_release(qb_channels *channels) {
-    qb_free(channels->min);
-    qb_free(channels->max);
+    QB_FREE_ALL(channels->min, channels->max);
     *channels = (qb_channels){0};
 }
 

@@ -8,10 +8,6 @@
 #include "base/ctx.h"
 #include "kernels/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_CHANNELS_MOST 65536 /* a tensor with more has none */
 #define QB_CHANNELS_MIXED (-1)
 
@@ -38,8 +34,4 @@ typedef struct qb_channels_spread {
 } qb_channels_spread;
 /* Of channels with finite values; false where there are none. */
 bool qb_channels_spread_of(qb_ctx *cx, const qb_channels *channels, qb_channels_spread *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

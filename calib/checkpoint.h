@@ -5,10 +5,6 @@
 #include "calib/table.h"
 #include "datasets/loader.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a run does: model, preparation and the samples in their order, as a hash. A checkpoint is
  * for one plan. */
 qb_hash qb_checkpoint_plan(qb_hash model, const qb_loader_options *loader, bool per_channel);
@@ -23,8 +19,4 @@ qb_status qb_checkpoint_load(qb_ctx *cx, const char *path, qb_hash plan,
 /* The same from memory; `name` for messages. */
 qb_status qb_checkpoint_parse(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
                               qb_hash *plan, qb_loader_progress *progress, qb_table **table);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,8 +1,7 @@
 /* Ranges of all tensors of a table by all methods asked for. */
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
+#include "base/each.h"
 #include "calib/calib.h"
 
 static qb_status name_methods(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
@@ -27,24 +26,17 @@ static qb_status name_methods(qb_ctx *cx, qb_table *table, const qb_method_choic
     return QB_OK;
 }
 
-/* Tensors are dealt out to threads one by one; each writes only its own entries. */
 typedef struct job {
     qb_table *table;
     const qb_method_choice *methods;
-    atomic_int next; /* tensor to take */
 } job;
 
-typedef struct worker {
-    job *job;
-    qb_ctx cx;
-    qb_status status;
-    pthread_t thread;
-    bool started;
-} worker;
-
 /* All methods that do not choose, then those that do, for one tensor. */
-static qb_status choose_entry(qb_ctx *cx, const job *j, qb_table_entry *e) {
+static qb_status choose_entry(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
+    (void)worker;
+    const job *j = user;
     const qb_table *table = j->table;
+    qb_table_entry *e = &table->entry[i];
     qb_range candidate[QB_TABLE_METHODS];
     qb_observed seen = {.stats = e->stats,
                         .sample_min = e->sample_min,
@@ -63,16 +55,6 @@ static qb_status choose_entry(qb_ctx *cx, const job *j, qb_table_entry *e) {
     return QB_OK;
 }
 
-static void *work(void *argument) {
-    worker *w = argument;
-    qb_table *table = w->job->table;
-    int i;
-    while (w->status == QB_OK && (i = atomic_fetch_add(&w->job->next, 1)) < table->n_entries)
-        w->status = choose_entry(&w->cx, w->job, &table->entry[i]);
-    if (w->status != QB_OK) atomic_store(&w->job->next, table->n_entries); /* the others stop too */
-    return NULL;
-}
-
 qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
                           int32_t n_methods) {
     for (int32_t i = 0; i < table->n_entries; i++)
@@ -82,25 +64,5 @@ qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *m
                            table->entry[i].name);
     QB_TRY(name_methods(cx, table, methods, n_methods));
     job j = {.table = table, .methods = methods};
-    const int n = qb_threads(cx) < table->n_entries ? qb_threads(cx) : table->n_entries;
-    worker *workers = qb_alloc(cx, (size_t)(n > 0 ? n : 1), sizeof *workers);
-    if (!workers) return cx->code;
-    qb_status status = QB_OK;
-    for (int i = 0; i < n; i++) {
-        workers[i].job = &j;
-        qb_ctx_child(cx, &workers[i].cx);
-        /* The last share, and that of a thread that cannot start, is done here. */
-        workers[i].started =
-            i < n - 1 && pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
-        if (!workers[i].started) work(&workers[i]);
-    }
-    for (int i = 0; i < n; i++) {
-        if (workers[i].started) pthread_join(workers[i].thread, NULL);
-        if (status == QB_OK && workers[i].status != QB_OK) {
-            qb_ctx_take(cx, &workers[i].cx);
-            status = workers[i].status;
-        }
-    }
-    qb_free(workers);
-    return status;
+    return qb_each(cx, table->n_entries, choose_entry, &j);
 }

@@ -41,9 +41,7 @@ typedef struct collect {
 static void lane_close(lane *l) {
     qb_collector_free(l->collector);
     qb_engine_free(l->engine);
-    qb_free(l->shape);
-    qb_free(l->at[0]);
-    qb_free(l->at[1]);
+    QB_FREE_ALL(l->shape, l->at[0], l->at[1]);
     *l = (lane){0};
 }
 

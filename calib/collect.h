@@ -7,10 +7,6 @@
 #include "calib/gather.h"
 #include "engine/devices.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_COLLECT_BATCH 64 /* samples that run together; fewer where memory is short */
 #define QB_COLLECT_SHAPES 4 /* combinations of input shapes whose engines are kept */
 
@@ -31,8 +27,4 @@ typedef struct qb_collect_options {
  * happened, and this model's values can only be observed on the host. */
 qb_status qb_collect(qb_ctx *cx, const qb_collect_options *options, qb_gather *gather, bool *begun,
                      qb_stream_result *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 
 #include "calib/table.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The processes of a run and how bytes get from one to another. */
 typedef struct qb_ranks {
     int32_t rank, size;
@@ -31,8 +27,4 @@ int qb_ranks_start(qb_ranks *out);
  * becomes the whole there and NULL elsewhere. *table may be NULL where a rank had no samples. Every
  * rank calls this once. */
 qb_status qb_ranks_reduce(qb_ctx *cx, const qb_ranks *ranks, qb_table **table);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -75,8 +75,7 @@ void qb_gather_release(qb_gather *gather) {
         qb_free(gather->part[i].key);
     }
     qb_unions_release(&gather->unions);
-    qb_free(gather->part);
-    qb_free(gather->no_outputs);
+    QB_FREE_ALL(gather->part, gather->no_outputs);
     *gather = (qb_gather){0};
 }
 

@@ -7,10 +7,6 @@
 #include "calib/unions.h"
 #include "stream/stream.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What one worker saw: a table of its own without ranges. Its samples are in the order they came,
  * and each entry's extremes have room for `capacity` of them; recording ends when there are more
  * than QB_TABLE_SAMPLES. */
@@ -57,8 +53,4 @@ uint64_t qb_gather_key(const qb_hash *hash);
 qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out);
 /* Adds the statistics and samples of an earlier run to what is gathered. */
 qb_status qb_gather_add(qb_ctx *cx, qb_gather *gather, const qb_table *table);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

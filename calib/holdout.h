@@ -5,10 +5,6 @@
 
 #include "calib/calib.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_HOLDOUT_EVERY 5 /* of so many samples one is held back */
 
 /* Of every `every` samples of a data set the last one; none when `every` is below 2. */
@@ -50,8 +46,4 @@ typedef struct qb_holdout {
 qb_status qb_calib_hold_out(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
                             int32_t automatic, qb_score_methods_fn score, const void *user,
                             qb_table *table, qb_holdout *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include "calib/table.h"
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_RANGES_FILE_LIMIT ((size_t)64 << 20)
 
 typedef struct qb_named_range {
@@ -80,8 +76,4 @@ qb_status qb_ranges_to_table(qb_ctx *cx, const qb_ranges *ranges, const qb_calib
 void qb_table_note_largest(const qb_table *table, qb_graph *graph);
 /* The ranges of a table by method number `method`. */
 qb_status qb_ranges_of_table(qb_ctx *cx, const qb_table *table, int32_t method, qb_ranges *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -138,8 +138,7 @@ out:
 }
 
 void qb_ranges_fit_release(qb_ranges_fit *fit) {
-    qb_free(fit->missing);
-    qb_free(fit->extra);
+    QB_FREE_ALL(fit->missing, fit->extra);
     *fit = (qb_ranges_fit){0};
 }
 

@@ -5,10 +5,6 @@
 
 #include "calib/table.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Shards of a bootstrap, and so the fewest samples that can be judged. */
 #define QB_SAMPLING_SHARDS 10
 /* A range moves when its 90 % interval is wider than this share of it ... */
@@ -31,8 +27,4 @@ typedef struct qb_sampling {
 void qb_sampling_of(const qb_table *table, qb_sampling *out);
 /* Are the samples too few for ranges that hold? False where nothing was judged. */
 bool qb_sampling_is_thin(const qb_sampling *sampling);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include "calib/spectrum.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Bins [a, b); zero is the left edge of bin QB_STATS_BINS / 2, and a <= it <= b. */
 typedef struct qb_bins {
     int32_t a, b;
@@ -42,8 +38,4 @@ qb_bins qb_bins_search(const qb_bins_problem *problem, qb_bins start);
 int32_t qb_reach_search(const qb_bins_problem *problem);
 /* What a window keeps, within what was seen. */
 qb_range qb_bins_range(const qb_stats *stats, qb_bins at);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

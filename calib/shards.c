@@ -157,8 +157,7 @@ static char *join_names(qb_ctx *cx, const char *a, const char *b) {
         if (i == 0 || strcmp(part[i], part[i - 1]) != 0)
             qb_strbuf_addf(&joined, "%s%s", i ? "+" : "", part[i]);
     if (part && qb_strbuf_take(cx, &joined, &result) != QB_OK) result = NULL;
-    qb_free(part);
-    qb_free(both);
+    QB_FREE_ALL(part, both);
     return result;
 }
 

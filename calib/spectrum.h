@@ -11,10 +11,6 @@
 
 #include "calib/table.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Prefix sums over the bins, positions in bins from zero: [j] covers bins 0 .. j-1. */
 typedef struct qb_spectrum {
     double width;                    /* of a bin */
@@ -48,8 +44,4 @@ double qb_spectrum_error(const qb_spectrum *spectrum, qb_grid grid);
 double qb_spectrum_power(const qb_spectrum *spectrum);
 void qb_range_quality_of(const qb_spectrum *spectrum, qb_range range, bool symmetric,
                          qb_range_quality *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

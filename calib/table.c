@@ -45,23 +45,15 @@ qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples) {
 }
 
 void qb_table_entry_release(qb_table_entry *entry) {
-    qb_free(entry->name);
-    qb_free(entry->stats);
-    qb_free(entry->sample_min);
-    qb_free(entry->sample_max);
+    QB_FREE_ALL(entry->name, entry->stats, entry->sample_min, entry->sample_max);
     qb_channels_release(&entry->channels);
 }
 
 void qb_table_free(qb_table *table) {
     if (!table) return;
     for (int32_t i = 0; i < table->n_entries; i++) qb_table_entry_release(&table->entry[i]);
-    qb_free(table->entry);
-    qb_free(table->sample);
-    qb_free(table->model);
-    qb_free(table->dataset);
-    qb_free(table->preprocess);
-    qb_free(table->doctor);
-    qb_free(table);
+    QB_FREE_ALL(table->entry, table->sample, table->model, table->dataset, table->preprocess,
+                table->doctor, table);
 }
 
 static int by_name(const void *a, const void *b) {

@@ -6,10 +6,6 @@
 #include "calib/channels.h"
 #include "kernels/stats.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_TABLE_METHODS 16
 #define QB_TABLE_ENTRIES 16384 /* most that a file may hold: 1 GiB of statistics */
 #define QB_TABLE_SAMPLES 8192  /* most whose extremes are recorded: 64 KiB a tensor */
@@ -110,8 +106,4 @@ bool qb_table_is_imported(const qb_table *table);
 /* QB_STATUS_MISMATCH naming both sides unless the table was made from the model with this hash. */
 qb_status qb_table_check_model(qb_ctx *cx, const qb_table *table, const char *model,
                                qb_hash model_hash);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include "calib/table.h"
 #include "graph/fusion.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Names are the graph's. */
 typedef struct qb_union {
     const char *name;
@@ -32,8 +28,4 @@ void qb_unions_release(qb_unions *unions); /* accepts zeroed */
 bool qb_unions_has(const qb_unions *unions, const char *name);
 /* Statistics and extremes of the unions from those of their parts, which the table has. */
 void qb_unions_fill(const qb_unions *unions, qb_table *table);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -25,59 +25,22 @@ typedef struct qb_common {
 /* Rows that every option table begins with: the first member of each option struct is a
  * `qb_common common`. */
 #define QB_COMMON_OPTIONS                                                                          \
-    {.name = "json",                                                                               \
-     .type = QB_OPT_STRING,                                                                        \
-     .offset = offsetof(qb_common, json),                                                          \
-     .argument = "FILE|-",                                                                         \
-     .help = "write the result as JSON (- for standard output)"},                                  \
-        {.name = "output",                                                                         \
-         .letter = 'o',                                                                            \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(qb_common, out),                                                       \
-         .argument = "PATH",                                                                       \
-         .help = "where artifacts go (default: the current folder)"},                              \
-        {.name = "config",                                                                         \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(qb_common, config),                                                    \
-         .argument = "FILE",                                                                       \
-         .help = "settings (default: qbench.yaml here)"},                                          \
-        {.name = "threads",                                                                        \
-         .letter = 'j',                                                                            \
-         .type = QB_OPT_INT,                                                                       \
-         .offset = offsetof(qb_common, threads),                                                   \
-         .argument = "N",                                                                          \
-         .help = "threads to use (default: all processors)",                                       \
-         .min = 0,                                                                                 \
-         .max = 4096},                                                                             \
-        {.name = "max-memory",                                                                     \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(qb_common, max_memory),                                                \
-         .argument = "SIZE",                                                                       \
-         .help = "most memory: 800M, 4G (default: 80 % of the machine's or cgroup's)"},            \
-        {.name = "plugin",                                                                         \
-         .type = QB_OPT_LIST,                                                                      \
-         .offset = offsetof(qb_common, plugins),                                                   \
-         .argument = "LIB.so",                                                                     \
-         .help = "operators of a plugin (repeatable; see 'qbench help plugins')"},                 \
-        {.name = "allow-outside",                                                                  \
-         .type = QB_OPT_LIST,                                                                      \
-         .offset = offsetof(qb_common, outside),                                                   \
-         .argument = "PATH",                                                                       \
-         .help = "a model may use files there that are not in its folder (repeatable)"},           \
-        {.name = "quiet",                                                                          \
-         .letter = 'q',                                                                            \
-         .type = QB_OPT_FLAG,                                                                      \
-         .offset = offsetof(qb_common, quiet),                                                     \
-         .help = "only errors"},                                                                   \
-        {.name = "verbose",                                                                        \
-         .letter = 'v',                                                                            \
-         .type = QB_OPT_FLAG,                                                                      \
-         .offset = offsetof(qb_common, verbose),                                                   \
-         .help = "say more"},                                                                      \
-    {                                                                                              \
-        .name = "help", .letter = 'h', .type = QB_OPT_FLAG, .offset = offsetof(qb_common, help),   \
-        .help = "show this help"                                                                   \
-    }
+    QB_TEXT(qb_common, "json", json, "FILE|-",                                                     \
+            "write the result as JSON (- for standard output)"),                                   \
+        QB_TEXT(qb_common, "output", out, "PATH",                                                  \
+                "where artifacts go (default: the current folder)", .letter = 'o'),                \
+        QB_TEXT(qb_common, "config", config, "FILE", "settings (default: qbench.yaml here)"),      \
+        QB_INT(qb_common, "threads", threads, "N", 0, 4096,                                        \
+               "threads to use (default: all processors)", .letter = 'j'),                         \
+        QB_TEXT(qb_common, "max-memory", max_memory, "SIZE",                                       \
+                "most memory: 800M, 4G (default: 80 % of the machine's or cgroup's)"),             \
+        QB_LIST(qb_common, "plugin", plugins, "LIB.so",                                            \
+                "operators of a plugin (repeatable; see 'qbench help plugins')"),                  \
+        QB_LIST(qb_common, "allow-outside", outside, "PATH",                                       \
+                "a model may use files there that are not in its folder (repeatable)"),            \
+        QB_FLAG(qb_common, "quiet", quiet, "only errors", .letter = 'q'),                          \
+        QB_FLAG(qb_common, "verbose", verbose, "say more", .letter = 'v'),                         \
+        QB_FLAG(qb_common, "help", help, "show this help", .letter = 'h')
 
 typedef struct qb_command {
     const char *name;
@@ -97,6 +60,10 @@ typedef struct qb_command {
     const struct qb_command *const *(*members)(int32_t *n);
 } qb_command;
 
+#define QB_COMMAND(name) extern const qb_command qb_command_##name;
+#include "cli/commands.def"
+#undef QB_COMMAND
+
 const qb_command *const *qb_commands(int32_t *n);
 const qb_command *qb_command_find(const char *name); /* one of them; NULL */
 /* The one that *argc words at *argv call by its name, which are then taken off; for a command of
@@ -110,6 +77,14 @@ void qb_commands_each(void (*visit)(const qb_command *command, void *user), void
 /* Parses argv[1..argc) and runs the command; --help prints its help instead. The context's log and
  * threads are set as the options say. */
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv);
+/* QB_STATUS_USAGE, "WHY: --NAME would be ignored", where the command line gave one of the options
+ * `names` (ends with NULL) of the command whose options these are. */
+qb_status qb_options_refuse(qb_ctx *cx, const qb_command *command, const void *options,
+                            const char *const *names, const char *why);
+/* *value: the first argument, which stands for the option of this name; QB_STATUS_USAGE where both
+ * were given. Without arguments *value stays. */
+qb_status qb_argument_is(qb_ctx *cx, const qb_opt_list *arguments, const char *option,
+                         const char **value);
 /* QB_STATUS_USAGE where the output `to` that `option` names would replace the file `from`, which
  * the command reads without being told to; NULL: there is none. */
 qb_status qb_output_check(qb_ctx *cx, const char *option, const char *to, const char *from);

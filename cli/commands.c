@@ -7,10 +7,6 @@
 #include "cli/topics.h"
 #include "graph/plugin.h"
 
-#define QB_COMMAND(name) extern const qb_command qb_command_##name;
-#include "cli/commands.def"
-#undef QB_COMMAND
-
 static const qb_command *const commands[] = {
 #define QB_COMMAND(name) &qb_command_##name,
 #include "cli/commands.def"
@@ -131,6 +127,35 @@ static qb_status would_replace(qb_ctx *cx, int n, const char *option, const char
 qb_status qb_output_check(qb_ctx *cx, const char *option, const char *to, const char *from) {
     if (!to || !from || !qb_path_is_same(to, from) || qb_path_is_dir(to)) return QB_OK;
     return would_replace(cx, (int)strlen(option), option, to, from);
+}
+
+static bool is_given(const qb_opt *opt, const void *options, const void *defaults) {
+    if (opt->given_offset) return *((const bool *)options + opt->given_offset);
+    return qb_opt_differs(opt, options, defaults);
+}
+
+qb_status qb_options_refuse(qb_ctx *cx, const qb_command *command, const void *options,
+                            const char *const *names, const char *why) {
+    void *defaults = qb_alloc(cx, 1, command->options_size);
+    if (!defaults) return cx->code;
+    qb_status status = QB_OK;
+    if (command->defaults) command->defaults(defaults);
+    for (; *names && status == QB_OK; names++)
+        for (const qb_opt *opt = command->options; opt->name; opt++)
+            if (strcmp(opt->name, *names) == 0 && is_given(opt, options, defaults))
+                status = qb_fail(cx, QB_STATUS_USAGE, "%s: --%s would be ignored", why, opt->name);
+    qb_free(defaults);
+    return status;
+}
+
+qb_status qb_argument_is(qb_ctx *cx, const qb_opt_list *arguments, const char *option,
+                         const char **value) {
+    if (arguments->n == 0) return QB_OK;
+    if (*value && strcmp(*value, arguments->item[0]) != 0)
+        return qb_fail(cx, QB_STATUS_USAGE, "%s and --%s %s: name one of them", arguments->item[0],
+                       option, *value);
+    *value = arguments->item[0];
+    return QB_OK;
 }
 
 /* Fails where an output would replace a file that the same command line gives to be read. */

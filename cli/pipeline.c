@@ -3,9 +3,9 @@
  * and `qbench gate` and `report` read the record that the comparison leaves. */
 #include "cli/pipeline.h"
 
-#include "base/file.h"
 #include "cli/settings/inputs.h"
 #include "cli/stages/stages_internal.h"
+#include "eval/probe.h"
 
 qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
                         qb_graph **out, qb_optimize_report *report) {
@@ -97,6 +97,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     qb_status status = QB_OK;
     QB_GO(qb_compare_batches(cx, settings->batches, batches, &options.n_batches));
     QB_GO(qb_candidates_collect(cx, project, settings->precision, settings->n_precisions, &c));
+    for (int32_t k = 0; k < options.n_batches; k++) QB_GO(qb_probe_check(cx, c.graph, batches[k]));
     QB_GO(qb_compare_data(cx, project, &c, &data));
     QB_GO(qb_stage_data(cx, project, c.graph, data, qb_project_split(project, data, true), &dataset,
                         &options.loader));

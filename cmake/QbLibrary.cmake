@@ -38,10 +38,15 @@ if(QB_HAVE_CUDA)
 endif()
 # By their names, not as Requires.private: pkg-config would want the headers of all of them where a
 # program is linked with the shared library, which needs none.
+pkg_search_module(HDF5_PC hdf5-serial hdf5) # Debian's name of it, everybody else's
 execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --libs
-  libprotobuf-c libpng libjpeg libarchive lmdb zlib hdf5-serial yaml-0.1 jansson ${CRYPTO_MODULE_NAME}
+  libprotobuf-c libpng libjpeg libarchive lmdb zlib ${HDF5_PC_MODULE_NAME} yaml-0.1 jansson ${CRYPTO_MODULE_NAME}
   OUTPUT_VARIABLE QB_STATIC_LIBRARIES OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-set(QB_STATIC_LINK "${QB_STATIC_LIBRARIES} -ldnnl -lgomp ${QB_STATIC_CUDA}-lpthread -ldl -lm")
+set(QB_HDF5_LINK "")
+if(NOT HDF5_PC_FOUND)
+  set(QB_HDF5_LINK "-lhdf5 ")
+endif()
+set(QB_STATIC_LINK "${QB_STATIC_LIBRARIES} ${QB_HDF5_LINK}${QB_DNNL_LINK}-lgomp ${QB_STATIC_CUDA}-lpthread -ldl -lm")
 file(RELATIVE_PATH QB_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" QB_PC_TO_PREFIX "${QB_PC_TO_PREFIX}")
 configure_file(${CMAKE_SOURCE_DIR}/cmake/qbench.pc.in ${CMAKE_BINARY_DIR}/qbench.pc @ONLY)

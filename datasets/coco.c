@@ -381,17 +381,14 @@ qb_status qb_coco_load(qb_ctx *cx, const char *path, qb_coco *out) {
 }
 
 void qb_coco_objects_release(qb_coco_objects *objects) {
-    qb_free(objects->path);
-    qb_free(objects->item);
-    qb_free(objects->point);
+    QB_FREE_ALL(objects->path, objects->item, objects->point);
     qb_map_close(&objects->map);
     *objects = (qb_coco_objects){0};
 }
 
 void qb_coco_release(qb_coco *coco) {
     qb_coco_objects_release(&coco->objects);
-    qb_free(coco->image);
-    qb_free(coco->category);
+    QB_FREE_ALL(coco->image, coco->category);
     qb_arena_free(coco->arena);
     *coco = (qb_coco){0};
 }
@@ -415,8 +412,7 @@ qb_status qb_coco_by_image_create(qb_ctx *cx, const qb_coco *c, qb_coco_by_image
 }
 
 void qb_coco_by_image_release(qb_coco_by_image *by) {
-    qb_free(by->first);
-    qb_free(by->object);
+    QB_FREE_ALL(by->first, by->object);
     *by = (qb_coco_by_image){0};
 }
 

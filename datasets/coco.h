@@ -7,10 +7,6 @@
 #include "base/file.h"
 #include "datasets/rle.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_COCO_OBJECTS_MAX ((size_t)1 << 26)
 enum { QB_COCO_IMAGE_OBJECTS_MAX = 16384 }; /* annotations of one image */
 
@@ -100,8 +96,4 @@ typedef struct qb_coco_by_image {
 } qb_coco_by_image;
 qb_status qb_coco_by_image_create(qb_ctx *cx, const qb_coco *coco, qb_coco_by_image *out);
 void qb_coco_by_image_release(qb_coco_by_image *by); /* accepts zeroed */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,8 +181,7 @@ static qb_status keep_split(qb_ctx *cx, qb_dataset *dataset, const qb_split *spl
         if (drawn[i] != split->rest) dataset->sample[kept++] = dataset->sample[i];
     if (order && drawn) dataset->n = kept;
     const bool done = order && drawn;
-    qb_free(order);
-    qb_free(drawn);
+    QB_FREE_ALL(order, drawn);
     return done ? QB_OK : cx->code;
 }
 
@@ -251,8 +249,7 @@ void qb_dataset_close(qb_dataset *dataset) {
     if (dataset->format->close) dataset->format->close(dataset);
     qb_decoder_close(dataset->decoder);
     if (dataset->truth) qb_coco_release(dataset->truth);
-    qb_free(dataset->truth);
-    qb_free(dataset->sample);
+    QB_FREE_ALL(dataset->truth, dataset->sample);
     qb_arena_free(dataset->arena);
     qb_free(dataset);
 }

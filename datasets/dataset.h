@@ -12,10 +12,6 @@
 #include "datasets/tensors.h"
 #include "kernels/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A decoded image: 8 bits a channel, interleaved, row-major, RGB (3) or grey (1). */
 typedef struct qb_image {
     int32_t width, height, channels;
@@ -136,8 +132,4 @@ qb_status qb_dataset_read_mask(qb_ctx *cx, const qb_dataset *dataset, int64_t in
 /* The same for a sample of tensors, as they are stored; release *out. */
 qb_status qb_dataset_read_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                   qb_tensors *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

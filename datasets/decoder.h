@@ -5,10 +5,6 @@
 #include "datasets/dataset.h"
 #include "kernels/cuda/vendor/jpeg_batch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Threads that decode at once for a device's batches to fill; they wait most of the time. */
 #define QB_DECODER_CALLERS 48
 
@@ -37,8 +33,4 @@ qb_status qb_decoder_decode(qb_ctx *cx, qb_decoder *decoder, const char *name, c
  * or those with restart markers in a wrong place. The codes between the markers are not looked at.
  */
 bool qb_jpeg_plain(const uint8_t *data, size_t size, qb_jpeg_job *job);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include <hdf5.h>
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum qb_h5_place {
     QB_H5_ABSENT, /* nothing has that name */
     QB_H5_LINKED, /* a link, to another file or another name, stands on the way */
@@ -21,8 +17,4 @@ qb_h5_place qb_h5_place_of(hid_t file, const char *path);
 /* Whether the bytes of a dataset lie in the file: no external storage, not put together from other
  * datasets. */
 bool qb_h5_stores_inside(hid_t set);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

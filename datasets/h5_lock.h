@@ -3,14 +3,6 @@
 #ifndef QB_DATASETS_H5_LOCK_H
 #define QB_DATASETS_H5_LOCK_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 void qb_h5_lock(void);
 void qb_h5_unlock(void);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -20,12 +20,8 @@ typedef struct reader {
 
 void qb_labels_release(qb_labels *labels) {
     if (!labels) return;
-    for (int32_t i = 0; i < labels->n; i++) {
-        qb_free(labels->name[i]);
-        qb_free(labels->synset[i]);
-    }
-    qb_free(labels->name);
-    qb_free(labels->synset);
+    for (int32_t i = 0; i < labels->n; i++) QB_FREE_ALL(labels->name[i], labels->synset[i]);
+    QB_FREE_ALL(labels->name, labels->synset);
     memset(labels, 0, sizeof *labels);
 }
 

@@ -1,7 +1,5 @@
 #include "datasets/listed.h"
 
-#include <string.h>
-
 #include "datasets/truth_internal.h"
 
 static const qb_dataset_format listed = {.name = "list of samples", .text = "names alone"};

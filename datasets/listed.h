@@ -6,10 +6,6 @@
 #include "base/pack.h"
 #include "datasets/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* An empty one, to be filled by qb_dataset_pack; `path` is for messages. */
 qb_status qb_dataset_list(qb_ctx *cx, const char *path, qb_dataset **out);
 /* Writes what is known of the samples but for masks (n is 1), or reads n parts of one data set:
@@ -20,8 +16,4 @@ void qb_labels_pack(qb_pack *p, qb_labels *labels);
 /* Tells data sets apart without reading their samples: the names in their order, labels and ground
  * truth. */
 qb_status qb_dataset_digest(qb_ctx *cx, const qb_dataset *dataset, qb_hash *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

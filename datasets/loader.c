@@ -449,16 +449,9 @@ void qb_loader_free(qb_loader *l) {
     for (int32_t i = 0; l->slots && i < l->n_slots; i++) {
         slot *s = &l->slots[i];
         empty_slot(l, s);
-        qb_free(s->data);
-        qb_free(s->input);
-        qb_free(s->hash);
-        qb_free(s->index);
-        qb_free(s->label);
+        QB_FREE_ALL(s->data, s->input, s->hash, s->index, s->label);
     }
-    qb_free(l->cells);
-    qb_free(l->slots);
-    qb_free(l->workers);
-    qb_free(l);
+    QB_FREE_ALL(l->cells, l->slots, l->workers, l);
 }
 
 /* ---- the consumer's side ---- */

@@ -5,10 +5,6 @@
 
 #include "datasets/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum qb_resize_mode {
     QB_RESIZE_NONE,
     QB_RESIZE_STRETCH,
@@ -169,8 +165,4 @@ qb_hash qb_loader_progress_hash(const qb_loader_progress *progress);
 char *qb_loader_text(const qb_loader_options *options, char *text, size_t n);
 /* Stops the threads, also in the middle. No other thread may still use the loader. */
 void qb_loader_free(qb_loader *loader); /* accepts NULL */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -3,7 +3,6 @@
  * memory depends on them, and contents against their CRC-32. The header of each array is read first
  * of all: what it says must be what the directory says, and only arrays that are asked for are
  * unpacked. */
-#include <stdlib.h>
 #include <string.h>
 
 #include <zlib.h>
@@ -282,9 +281,6 @@ qb_status qb_npz_open(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t
 }
 
 void qb_npz_close(qb_npz *npz) {
-    for (int32_t i = 0; i < npz->n; i++) {
-        qb_free(npz->array[i].name);
-        qb_free(npz->array[i].own);
-    }
+    for (int32_t i = 0; i < npz->n; i++) QB_FREE_ALL(npz->array[i].name, npz->array[i].own);
     memset(npz, 0, sizeof *npz);
 }

@@ -80,11 +80,7 @@ typedef struct taps {
     int32_t *weight;
 } taps;
 
-static void taps_release(taps *t) {
-    qb_free(t->first);
-    qb_free(t->count);
-    qb_free(t->weight);
-}
+static void taps_release(taps *t) { QB_FREE_ALL(t->first, t->count, t->weight); }
 
 /* What the taps of one axis are made from. */
 typedef struct axis {

@@ -6,10 +6,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_rle {
     int32_t height, width;
     size_t n;
@@ -39,8 +35,4 @@ int64_t qb_rle_overlap(const qb_rle *a, const qb_rle *b);
 void qb_rle_box(const qb_rle *rle, double box[4]);
 /* Sets pixel[y * width + x] to `value` where the mask is. */
 void qb_rle_paint(const qb_rle *rle, uint8_t value, uint8_t *pixel);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

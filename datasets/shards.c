@@ -1,7 +1,6 @@
 #include "datasets/shards.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -266,9 +265,7 @@ void qb_shards_close(qb_dataset *dataset) {
     state *st = dataset->state;
     if (!st) return;
     if (st->own) st->kind->close(st->own);
-    qb_free(st->path);
-    qb_free(st->sample);
-    qb_free(st);
+    QB_FREE_ALL(st->path, st->sample, st);
     dataset->state = NULL;
 }
 

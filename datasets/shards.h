@@ -4,10 +4,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { QB_SHARDS_MAX = 65536 };
 
 /* Is it no file's name but a pattern of several? */
@@ -17,8 +13,4 @@ bool qb_shards_is_pattern(const char *path);
  * Errors: QB_STATUS_USAGE for braces that do not close, and for more than QB_SHARDS_MAX names. */
 qb_status qb_shards_expand(qb_ctx *cx, const char *pattern, char ***names, size_t *n);
 void qb_shards_free(char **names, size_t n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

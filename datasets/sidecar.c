@@ -388,11 +388,8 @@ qb_status qb_sidecar_write(qb_ctx *cx, const qb_shape *shape, const qb_preproces
 
 void qb_sidecar_release(qb_sidecar *sidecar) {
     if (!sidecar) return;
-    qb_free(sidecar->path);
-    qb_free(sidecar->input);
-    qb_free(sidecar->output);
-    qb_free(sidecar->labels_path);
-    qb_free(sidecar->task);
+    QB_FREE_ALL(sidecar->path, sidecar->input, sidecar->output, sidecar->labels_path,
+                sidecar->task);
     json_decref(sidecar->root);
     qb_labels_release(&sidecar->labels);
     memset(sidecar, 0, sizeof *sidecar);

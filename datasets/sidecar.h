@@ -18,10 +18,6 @@
 
 #include "datasets/loader.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_sidecar {
     char *path;
     char *input, *output; /* NULL when absent */
@@ -47,8 +43,4 @@ void qb_sidecar_release(qb_sidecar *sidecar); /* accepts zeroed */
 /* New string: the path of the model's sidecar (its name with .json in place of the extension), NULL
  * in *out when there is none. */
 qb_status qb_sidecar_find(qb_ctx *cx, const char *model_path, char **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

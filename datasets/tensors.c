@@ -7,10 +7,8 @@
 #include "kernels/ref.h"
 
 void qb_tensors_release(qb_tensors *tensors) {
-    for (int32_t i = 0; i < tensors->n; i++) {
-        qb_free(tensors->item[i].name);
-        qb_free(tensors->item[i].tensor.data);
-    }
+    for (int32_t i = 0; i < tensors->n; i++)
+        QB_FREE_ALL(tensors->item[i].name, tensors->item[i].tensor.data);
     memset(tensors, 0, sizeof *tensors);
 }
 

@@ -5,10 +5,6 @@
 #include "base/hash.h"
 #include "kernels/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_INPUTS_MAX 256                     /* inputs of a model that data can feed */
 #define QB_TENSOR_BYTES_MAX ((size_t)1 << 32) /* of one sample's tensor */
 
@@ -82,8 +78,4 @@ qb_status qb_npz_open(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t
 /* The elements of one of them, checked; `name` of the archive, for messages. */
 qb_status qb_npz_load(qb_ctx *cx, const char *name, qb_npz_array *array);
 void qb_npz_close(qb_npz *npz); /* accepts zeroed */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/open.h"
 
 enum {

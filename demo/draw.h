@@ -7,10 +7,6 @@
 
 #include "datasets/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { QB_DEMO_CLASSES = 10, QB_DEMO_SIDE = 32, QB_DEMO_CHANNELS = 3 };
 
 /* Seeds of the image sets that the documented accuracies refer to. Calibration and test images are
@@ -33,8 +29,4 @@ qb_status qb_demo_draw(qb_ctx *cx, uint64_t seed, int64_t index, int32_t label, 
  * that are there already are replaced, those of higher numbers removed. Stops with
  * QB_STATUS_CANCELLED when asked to. */
 qb_status qb_demo_write(qb_ctx *cx, const char *folder, uint64_t seed, int64_t per_class);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

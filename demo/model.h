@@ -5,17 +5,9 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* demo/model.onnx and its JSON sidecar demo/model.json, byte for byte (no terminating zero). */
 extern const unsigned char qb_demo_model_onnx[];
 extern const size_t qb_demo_model_onnx_size;
 extern const unsigned char qb_demo_model_json[];
 extern const size_t qb_demo_model_json_size;
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include "base/arena.h"
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_BACKENDS_MAX 4 /* rows of backends.def */
 
 /* A list, resolved. */
@@ -33,8 +29,4 @@ qb_status qb_backends_check(qb_ctx *cx, const char *backends);
  * this build, else its families without the reference at the end that each has: "dnnl", "ref",
  * "cuda"; "cpu,ref" for the own kernels alone. NULL with an error for a list that is none. */
 char *qb_backends_name(qb_ctx *cx, const char *backends);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

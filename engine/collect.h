@@ -9,10 +9,6 @@
 #include "engine/engine.h"
 #include "kernels/stats.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_collector qb_collector;
 
 /* One of the two sets. */
@@ -43,8 +39,4 @@ void qb_collector_extremes(const qb_collector *collector, const qb_collector_slo
                            int32_t value, int64_t item, float *low, float *high);
 /* Adds to *into what was gathered of a value and begins anew. Nothing may be under way. */
 qb_status qb_collector_take(qb_ctx *cx, qb_collector *collector, int32_t value, qb_stats *into);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

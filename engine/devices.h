@@ -4,10 +4,6 @@
 
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_DEVICES_MAX 64
 
 /* Devices by their numbers, each once. Zeroed: the one of the build spec alone. */
@@ -30,8 +26,4 @@ qb_status qb_devices_check(qb_ctx *cx, const char *backends, const qb_devices *d
 /* The same engine on another device: made through an engine file, which is gone again. The same
  * steps by the same kernels, so it computes the same. */
 qb_status qb_engine_copy(qb_ctx *cx, const qb_engine *engine, int32_t device, qb_engine **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -24,11 +24,8 @@ void qb_engine_destroy(qb_engine *engine) {
     qb_plan_free(engine->plan);
     qb_engine_file_free(engine->file);
     qb_compiled_free(engine->compiled);
-    qb_free(engine->use.packs);
-    qb_free(engine->observed);
-    qb_free(engine->steps);
-    qb_free(engine->layouts);
-    qb_free(engine->buffers);
+    QB_FREE_ALL(engine->use.packs, engine->observed, engine->steps, engine->layouts,
+                engine->buffers);
     qb_arena_free(engine->arena);
     qb_graph_free(engine->graph);
     qb_free(engine);

@@ -10,10 +10,6 @@
 #include "engine/spec.h"
 #include "graph/fusion.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_engine qb_engine;
 typedef struct qb_context qb_context;
 
@@ -157,8 +153,4 @@ int32_t qb_engine_n_observed(const qb_engine *engine);
 const char *qb_engine_observed_name(const qb_engine *engine, int32_t observed);
 qb_status qb_context_observe(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, qb_observe_fn observe, void *user);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

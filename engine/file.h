@@ -6,10 +6,6 @@
 #include "base/hash.h"
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_ENGINE_FILE_FORMAT 4
 
 /* Where an engine comes from, for those who find its file later. Texts may be NULL. */
@@ -64,8 +60,4 @@ qb_status qb_engine_file_command(qb_ctx *cx, const char *path, char **command);
 
 /* What kernels ask of a processor, as engine files record it: "avx2 fma avx512f ...". */
 void qb_engine_processor(char *text, size_t n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

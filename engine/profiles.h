@@ -11,10 +11,6 @@
 
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* 0 for an engine of fixed shapes. */
 int32_t qb_engine_n_profiles(const qb_engine *engine);
 const qb_profile *qb_engine_profile(const qb_engine *engine, int32_t profile);
@@ -43,8 +39,4 @@ qb_status qb_context_set_shapes(qb_ctx *cx, qb_context *context, const qb_shape 
 const qb_engine *qb_context_engine(const qb_context *context);
 /* Bytes that the context holds. */
 size_t qb_context_bytes(const qb_context *context);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -8,10 +8,6 @@
 
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* "cuda,cpu" -> *backends (constant text; NULL: the default of the CPU). A provider that is not
  * there is passed over with one warning, which is *missing as well (new memory; NULL when there was
  * none); the CPU stands last whether it is named or not, as in onnxruntime. QB_STATUS_USAGE for an
@@ -32,8 +28,4 @@ void qb_providers_count(const qb_engine *engine, qb_provider_count *out);
 
 /* Where a step runs: "cuda", "cpu", or "copy" between them. */
 const char *qb_provider_of(const qb_step_info *step);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Shapes that an engine is to take, one an input in each: engine/profiles.h. */
 typedef struct qb_profile {
     const qb_shape *min, *opt, *max;
@@ -68,8 +64,4 @@ typedef struct qb_build_spec {
     /* Fails (UNSUPPORTED) where an item's results may depend on the others of its batch. */
     bool items_apart;
 } qb_build_spec;
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,16 +6,8 @@
 
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Adds to `step` what was measured when its kernel was chosen on a device ("us", "tops",
  * "gb_per_s", "alternatives" with their "us") and the reasons that there are ("half", "fallback",
  * "in_place", "joined", "note"; see qb_step_info). Nothing for a step without any. */
 void qb_step_choice_json(const qb_step_info *info, json_t *step);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -19,10 +19,6 @@
 #include "kernels/compiled.h"
 #include "kernels/problem.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_timings qb_timings;
 
 /* The entries of `device` from the text of a file (`name` for messages). Errors name the line. */
@@ -55,8 +51,4 @@ qb_compiled *qb_timings_compiled(qb_timings *timings);
 /* The problem as one word, new memory: all that its time may depend on (types, layouts, shapes,
  * slices, zero points or none, the window, what is fused), and not its scales. */
 qb_status qb_problem_key(qb_ctx *cx, const qb_problem *problem, const bool *constant, char **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -217,14 +217,10 @@ static qb_status create_scratch(qb_ctx *cx, const qb_stream_model *model, int32_
 static void release_scratch(collector *c, int32_t workers) {
     for (int32_t i = 0; c->scratch && i < workers; i++) {
         scratch *s = &c->scratch[i];
-        for (int32_t k = 0; s->wide && s->typed && k < s->n; k++) {
-            qb_free(s->wide[k]);
-            qb_free(s->typed[k]);
-        }
-        void *const owned[] = {s->reference,     s->output,        s->target, s->raw,
-                               s->outputs,       s->seen,          s->wide,   s->typed,
-                               s->wide_capacity, s->typed_capacity};
-        for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) qb_free(owned[k]);
+        for (int32_t k = 0; s->wide && s->typed && k < s->n; k++)
+            QB_FREE_ALL(s->wide[k], s->typed[k]);
+        QB_FREE_ALL(s->reference, s->output, s->target, s->raw, s->outputs, s->seen, s->wide,
+                    s->typed, s->wide_capacity, s->typed_capacity);
     }
     qb_free(c->scratch);
 }
@@ -280,14 +276,11 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int
     index = NULL;
 out:
     release_scratch(&c, workers);
-    qb_free(index);
-    qb_free(c.answer);
-    qb_free(c.seen);
+    QB_FREE_ALL(index, c.answer, c.seen);
     return status;
 }
 
 void qb_answers_release(qb_answers *answers) {
-    qb_free(answers->answer);
-    qb_free(answers->index);
+    QB_FREE_ALL(answers->answer, answers->index);
     *answers = (qb_answers){0};
 }

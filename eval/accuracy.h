@@ -5,10 +5,6 @@
 #include "eval/eval.h"
 #include "stream/stream.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_answers {
     int32_t n_engines;
     int64_t n;         /* samples that could be read, in dataset order */
@@ -44,8 +40,4 @@ void qb_answer_of(const float *output, const float *reference, int64_t n, int32_
                   qb_answer *out);
 /* The same of an output that is the class itself (QB_OUTPUT_CLASS). */
 void qb_answer_of_class(float output, float reference, int32_t label, qb_answer *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -250,8 +250,7 @@ char *qb_processor_name(qb_ctx *cx) {
 /* ---- profile ---- */
 
 void qb_bench_steps_release(qb_bench_steps *steps) {
-    qb_free(steps->seconds);
-    qb_free(steps->raw.step);
+    QB_FREE_ALL(steps->seconds, steps->raw.step);
     *steps = (qb_bench_steps){0};
 }
 

@@ -4,10 +4,6 @@
 
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_bench_options {
     int32_t streams;                /* execution contexts, each on a thread of its own; 0: 1 */
     const qb_engine *const *others; /* the same on other devices, each with as many streams */
@@ -61,8 +57,4 @@ void qb_outputs_free(const qb_engine *engine, void **outputs); /* accepts NULL *
 double qb_percentile(const double *sorted, int64_t n, double percent);
 /* The mean of the two middle ones of n sorted values. */
 double qb_median(const double *sorted, int64_t n);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -80,7 +80,6 @@ qb_status qb_boundary_compare(qb_ctx *cx, const uint8_t *first, const uint8_t *s
         count(&f, set, set + n, radius, &out->first, &out->first_near);
         count(&f, set + n, set, radius, &out->second, &out->second_near);
     }
-    qb_free(f.down);
-    qb_free(set);
+    QB_FREE_ALL(f.down, set);
     return status;
 }

@@ -7,10 +7,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Border pixels of each mask, and those of them near to a border pixel of the other. */
 typedef struct qb_boundary {
     uint32_t first, second, first_near, second_near;
@@ -22,8 +18,4 @@ typedef struct qb_boundary {
 qb_status qb_boundary_compare(qb_ctx *cx, const uint8_t *first, const uint8_t *second,
                               int32_t width, int32_t height, uint8_t value, uint8_t ignored,
                               qb_boundary *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

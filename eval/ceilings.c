@@ -69,9 +69,7 @@ static qb_status fastest(qb_ctx *cx, const qb_engine *engine, double *gops) {
         }
     }
     qb_context_free(context);
-    qb_free(seconds);
-    qb_free(in);
-    qb_free(out);
+    QB_FREE_ALL(seconds, in, out);
     return status;
 }
 
@@ -105,8 +103,7 @@ static qb_status measure_memory(qb_ctx *cx, int threads, double *gbs) {
     }
     *gbs = 2.0 * (double)bytes / best * 1e-9;
     const bool done = from && to;
-    qb_free(from);
-    qb_free(to);
+    QB_FREE_ALL(from, to);
     return done ? QB_OK : cx->code;
 }
 

@@ -329,20 +329,13 @@ qb_status qb_coco_match(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects 
     m.out = NULL;
 out:
     qb_coco_matches_free(m.out);
-    qb_free(d.at);
-    qb_free(g.at);
-    qb_free(m.iou);
-    qb_free(m.taken);
+    QB_FREE_ALL(d.at, g.at, m.iou, m.taken);
     return status;
 }
 
 void qb_coco_matches_free(qb_coco_matches *m) {
     if (!m) return;
-    qb_free(m->outcome);
-    qb_free(m->target);
-    qb_free(m->first_outcome);
-    qb_free(m->first_target);
-    qb_free(m);
+    QB_FREE_ALL(m->outcome, m->target, m->first_outcome, m->first_target, m);
 }
 
 /* ---- scores ---- */

@@ -6,10 +6,6 @@
 
 #include "datasets/coco.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { QB_COCO_IOUS = 10, QB_COCO_AREAS = 4, QB_COCO_DETECTIONS = 100, QB_COCO_RECALLS = 101 };
 
 /* The scores in COCO's order. */
@@ -72,8 +68,4 @@ double qb_coco_recall_above(const qb_coco_matches *matches, const int32_t *weigh
 /* Intersection over union of two boxes x, y, width, height; over the first one's area where the
  * second is a crowd. */
 double qb_box_iou(const double a[4], const double b[4], bool crowd);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

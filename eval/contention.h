@@ -5,10 +5,6 @@
 
 #include "eval/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Counters at one moment. */
 typedef struct qb_contention_mark {
     double wall;          /* seconds */
@@ -34,8 +30,4 @@ qb_contention qb_contention_between(const qb_contention_mark *before,
  * apart and an engine that differs from itself by as much always do. Of what is not known nothing
  * follows. */
 bool qb_contention_disturbs(const qb_disturbance *d, double shift);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/opt.h"
 #include "datasets/loader.h"
 #include "eval/coco.h"
 

@@ -6,10 +6,6 @@
 #include "datasets/loader.h"
 #include "kernels/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* In pixels of the input while it is decoded, of the image afterwards. */
 typedef struct qb_detection {
     double box[4]; /* x, y, width, height */
@@ -172,8 +168,4 @@ void qb_apply_deltas(const double anchor[4], const float *delta, const double va
 bool qb_is_batch_of(const qb_tensor *tensor, int32_t rank);
 /* The output of a name; NULL. */
 const qb_tensor *qb_decode_named(const qb_decode *in, const char *name);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

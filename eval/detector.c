@@ -27,8 +27,6 @@ qb_status qb_detector_guess(qb_ctx *cx, const qb_graph *graph, const qb_detector
     const qb_status status = output && name && whole ? QB_OK : cx->code;
     if (status == QB_OK) *out = qb_box_decoder_guess(&in);
     if (*out && hints->sure && (*out)->is_vague && (*out)->is_vague(&in)) *out = NULL;
-    qb_free(output);
-    qb_free(name);
-    qb_free(whole);
+    QB_FREE_ALL(output, name, whole);
     return status;
 }

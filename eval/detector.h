@@ -5,10 +5,6 @@
 #include "eval/detection.h"
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_detector_hints {
     const qb_detect_settings *settings; /* its decoder is of no consequence */
     int32_t width, height;              /* of the input; 0: open */
@@ -20,8 +16,4 @@ typedef struct qb_detector_hints {
 /* The decoder that fits; NULL in *out when there is none. */
 qb_status qb_detector_guess(qb_ctx *cx, const qb_graph *graph, const qb_detector_hints *hints,
                             const qb_box_decoder **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include "engine/devices.h"
 #include "eval/task.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_NO_ANSWER (-1)
 
 /* What the scored output is, told by its type and shape: N x classes (further sizes 1) holds class
@@ -120,8 +116,4 @@ qb_status qb_expose_output(qb_ctx *cx, const qb_graph *graph, qb_graph **out, in
 
 /* Percentiles and moments of n latencies in milliseconds (sorts `ms` in place). */
 void qb_latency_of(double *ms, int64_t n, qb_latency *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

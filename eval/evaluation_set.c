@@ -10,9 +10,7 @@ qb_status qb_evaluation_set_create(qb_ctx *cx, int32_t capacity, qb_evaluation_s
 
 void qb_evaluation_set_release(qb_evaluation_set *set) {
     for (int32_t i = 0; set->graph && i < set->n; i++) qb_graph_free(set->graph[i]);
-    qb_free(set->graph);
-    qb_free(set->model);
-    qb_free(set->logits);
+    QB_FREE_ALL(set->graph, set->model, set->logits);
 }
 
 qb_status qb_evaluation_set_add(qb_ctx *cx, qb_evaluation_set *set, const qb_stream_model *model,

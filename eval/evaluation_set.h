@@ -4,10 +4,6 @@
 
 #include "eval/accuracy.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_evaluation_set {
     int32_t n;
     qb_graph **graph;
@@ -22,8 +18,4 @@ void qb_evaluation_set_release(qb_evaluation_set *set); /* accepts zeroed */
  * value before a final Softmax or ArgMax (see qb_expose_logits), or with `as_it_is` the output. */
 qb_status qb_evaluation_set_add(qb_ctx *cx, qb_evaluation_set *set, const qb_stream_model *model,
                                 bool as_it_is);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

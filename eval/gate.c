@@ -2,7 +2,6 @@
 
 #include "base/opt.h"
 #include "datasets/loader.h"
-#include "eval/warnings.h"
 
 #include <math.h>
 #include <stdio.h>

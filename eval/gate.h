@@ -5,10 +5,6 @@
 #include "base/ctx.h"
 #include "eval/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* X(field, option, unit, least, most, text): the limits, one number each. The same list makes the
  * command's options and the keys of the settings file (gate.max_drop). */
 #define QB_GATE_LIMITS(X)                                                                          \
@@ -98,8 +94,4 @@ double qb_gate_margin(const qb_gate_check *check);
 qb_status qb_gate(qb_ctx *cx, const qb_run *run, const char *precision,
                   const qb_gate_limits *limits, qb_gate_check *checks, int32_t capacity, int32_t *n,
                   bool *held);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,5 +1,4 @@
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/sort.h"
 #include "eval/bench.h"

@@ -185,18 +185,10 @@ static void survey_release(survey *s) {
     for (int32_t w = 0; s->bench && w < s->n_workers; w++) {
         bench *b = &s->bench[w];
         for (int32_t i = 0; b->alone && i < s->n_layers; i++) qb_context_free(b->alone[i]);
-        qb_free(b->alone);
-        qb_free(b->values);
-        qb_free(b->scratch);
-        qb_free(b->sum);
+        QB_FREE_ALL(b->alone, b->values, b->scratch, b->sum);
     }
     for (int32_t i = 0; i < s->n_layers; i++) qb_engine_free(s->layer[i].alone);
-    qb_free(s->bench);
-    qb_free(s->layer);
-    qb_free(s->layer_of);
-    qb_free(s->offset);
-    qb_free(s->size);
-    qb_free(s->no_outputs);
+    QB_FREE_ALL(s->bench, s->layer, s->layer_of, s->offset, s->size, s->no_outputs);
     qb_groups_release(&s->groups);
     qb_graph_free(s->bound);
     qb_engine_free(s->reference);

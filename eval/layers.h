@@ -13,10 +13,6 @@
 
 #include "eval/eval.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Measures the layers of `quantized` that compute or hold integers against `reference`, values
  * matched by name, and fills row->layer. Layers that cannot run alone get own_db NaN. A graph
  * without a matching layer leaves the row as it is. `workers`: one-thread contexts side by side.
@@ -24,8 +20,4 @@ extern "C" {
 qb_status qb_layers_measure(qb_ctx *cx, const qb_candidate *reference,
                             const qb_candidate *quantized, const qb_loader_options *loader,
                             int32_t workers, qb_run_row *row);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include "quant/quant.h"
 #include "quant/recover/recover.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A qb_score_methods_fn for qb_calib_hold_out; `quant`: const qb_quant_options, whose method is
  * ignored. */
 qb_status qb_score_methods(qb_ctx *cx, const void *quant, const qb_graph *graph,
@@ -19,8 +15,4 @@ qb_status qb_score_methods(qb_ctx *cx, const void *quant, const qb_graph *graph,
 /* A qb_score_graph_fn for qb_recover. */
 qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *quantized,
                          const qb_calib_options *options, qb_graph_score *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

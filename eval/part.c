@@ -6,7 +6,6 @@
 
 #include "base/base64.h"
 #include "base/file.h"
-#include "base/json_clean.h"
 #include "base/text.h"
 #include "datasets/listed.h"
 #include "eval/compare_internal.h"
@@ -17,13 +16,8 @@
 #define SAMPLES_MAX ((int64_t)1 << 32)
 
 void qb_part_release(qb_part *part) {
-    for (int32_t i = 0; i < part->n_facts; i++) {
-        qb_free(part->fact[i].key);
-        qb_free(part->fact[i].value);
-    }
-    qb_free(part->name);
-    qb_free(part->calibrated);
-    qb_free(part->results);
+    for (int32_t i = 0; i < part->n_facts; i++) QB_FREE_ALL(part->fact[i].key, part->fact[i].value);
+    QB_FREE_ALL(part->name, part->calibrated, part->results);
     json_decref(part->record);
     *part = (qb_part){0};
 }

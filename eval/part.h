@@ -5,10 +5,6 @@
 
 #include "eval/accuracy.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { QB_PARTS_MAX = 4096, QB_PART_FACTS = 8 };
 
 /* What must be the same in all parts: "model", "resnet50.onnx 1f0c...". */
@@ -45,8 +41,4 @@ qb_status qb_part_load(qb_ctx *cx, const char *path, qb_part *out);
  * Errors name the part that is missing, there twice, or of something else (QB_STATUS_MISMATCH). */
 qb_status qb_parts_merge(qb_ctx *cx, const qb_part *part, int32_t n, qb_run **out,
                          bool *calibrated);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

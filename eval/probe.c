@@ -4,9 +4,22 @@
 
 void qb_probe_release(qb_probe *probe) {
     for (int32_t i = 0; probe->data && i < probe->n; i++) qb_free(probe->data[i]);
-    qb_free(probe->data);
-    qb_free(probe->shape);
+    QB_FREE_ALL(probe->data, probe->shape);
     *probe = (qb_probe){0};
+}
+
+static qb_status fixed(qb_ctx *cx, const qb_value *input, int64_t batch) {
+    return qb_fail(cx, QB_STATUS_INVALID,
+                   "input '%s': the model has a fixed batch of %lld, got %lld", input->name,
+                   (long long)input->shape.dim[0], (long long)batch);
+}
+
+qb_status qb_probe_check(qb_ctx *cx, const qb_graph *graph, int64_t batch) {
+    for (int32_t i = 0; i < graph->n_inputs && batch > 1; i++) {
+        const qb_value *input = &graph->values[graph->inputs[i]];
+        if (input->shape.rank > 0 && input->shape.dim[0] == 1) return fixed(cx, input, batch);
+    }
+    return QB_OK;
 }
 
 static qb_status repeat(qb_ctx *cx, const qb_value *input, const qb_tensor *sample, int64_t batch,
@@ -16,10 +29,7 @@ static qb_status repeat(qb_ctx *cx, const qb_value *input, const qb_tensor *samp
     *shape = sample->desc.shape;
     size_t times = 1;
     if (batch > 1 && shape->rank > 0 && shape->dim[0] == 1) {
-        if (declared->rank > 0 && declared->dim[0] >= 0)
-            return qb_fail(cx, QB_STATUS_INVALID,
-                           "input '%s': the model has a fixed batch of %lld, got %lld", input->name,
-                           (long long)declared->dim[0], (long long)batch);
+        if (declared->rank > 0 && declared->dim[0] >= 0) return fixed(cx, input, batch);
         shape->dim[0] = batch;
         times = (size_t)batch;
     }

@@ -5,10 +5,6 @@
 #include "datasets/loader.h"
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_probe {
     int32_t n;
     qb_shape *shape; /* [n], one an input */
@@ -19,9 +15,7 @@ typedef struct qb_probe {
  * graph leaves open and the sample has as 1; a fixed batch other than that is an error. */
 qb_status qb_probe_load(qb_ctx *cx, const qb_graph *graph, const qb_loader_options *loader,
                         int64_t batch, qb_probe *out);
+/* Whether a batch of so many samples can be had: QB_STATUS_INVALID where the model's is fixed. */
+qb_status qb_probe_check(qb_ctx *cx, const qb_graph *graph, int64_t batch);
 void qb_probe_release(qb_probe *probe); /* accepts zeroed */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

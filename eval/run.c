@@ -14,276 +14,154 @@
 #define JSON_MAX ((size_t)64 << 20)
 enum { ROWS_MAX = 256, ITEMS_MAX = 100000 };
 
-#define FIELD(S, KEY, TYPE, MEMBER)                                                                \
-    { .key = (KEY), .type = QB_FIELD_##TYPE, .offset = offsetof(S, MEMBER) }
-#define MAY(S, KEY, TYPE, MEMBER)                                                                  \
-    { .key = (KEY), .type = QB_FIELD_##TYPE, .offset = offsetof(S, MEMBER), .optional = true }
-#define LIST(S, KEY, MEMBER, COUNT, RECORD)                                                        \
+/* Members of the record R by their keys, or by their own names (OWN); MAY be absent. */
+#define FIELD(KEY, TYPE, MEMBER)                                                                   \
+    { .key = (KEY), .type = QB_FIELD_##TYPE, .offset = offsetof(R, MEMBER) }
+#define MAY(KEY, TYPE, MEMBER)                                                                     \
+    { .key = (KEY), .type = QB_FIELD_##TYPE, .offset = offsetof(R, MEMBER), .optional = true }
+#define OWN(TYPE, MEMBER) FIELD(#MEMBER, TYPE, MEMBER)
+#define MAY_OWN(TYPE, MEMBER) MAY(#MEMBER, TYPE, MEMBER)
+#define OBJECT(KEY, RECORD)                                                                        \
+    { .key = (KEY), .type = QB_FIELD_OBJECT, .record = &(RECORD) }
+#define DOUBLES(KEY, MEMBER, COUNT)                                                                \
     {                                                                                              \
-        .key = (KEY), .type = QB_FIELD_LIST, .offset = offsetof(S, MEMBER), .record = &(RECORD),   \
-        .count = offsetof(S, COUNT), .most = ITEMS_MAX, .optional = true                           \
+        .key = (KEY), .type = QB_FIELD_DOUBLES, .offset = offsetof(R, MEMBER),                     \
+        .count = offsetof(R, COUNT), .most = ITEMS_MAX, .optional = true                           \
     }
+#define LIST(KEY, MEMBER, COUNT, RECORD)                                                           \
+    {                                                                                              \
+        .key = (KEY), .type = QB_FIELD_LIST, .offset = offsetof(R, MEMBER), .record = &(RECORD),   \
+        .count = offsetof(R, COUNT), .most = ITEMS_MAX, .optional = true                           \
+    }
+/* The record NAME_record; SIZE 0: part of the structure that it stands in. */
+#define RECORD(NAME, SIZE, ...)                                                                    \
+    static const qb_field NAME##_fields[] = {__VA_ARGS__, {0}};                                    \
+    static const qb_record NAME##_record = {SIZE, NAME##_fields}
 
 #define R qb_run_metric
-static const qb_field metric_fields[] = {FIELD(R, "name", TEXT, name),
-                                         FIELD(R, "title", TEXT, title),
-                                         FIELD(R, "unit", TEXT, unit),
-                                         FIELD(R, "definition", TEXT, definition),
-                                         FIELD(R, "value", LEVEL, value),
-                                         FIELD(R, "low", LEVEL, ci.lo),
-                                         FIELD(R, "high", LEVEL, ci.hi),
-                                         FIELD(R, "drop", SCORE, drop),
-                                         FIELD(R, "drop_low", SCORE, drop_ci.lo),
-                                         FIELD(R, "drop_high", SCORE, drop_ci.hi),
-                                         {0}};
-static const qb_record metric_record = {sizeof(R), metric_fields};
+RECORD(metric, sizeof(R), OWN(TEXT, name), OWN(TEXT, title), OWN(TEXT, unit), OWN(TEXT, definition),
+       OWN(LEVEL, value), FIELD("low", LEVEL, ci.lo), FIELD("high", LEVEL, ci.hi), OWN(SCORE, drop),
+       FIELD("drop_low", SCORE, drop_ci.lo), FIELD("drop_high", SCORE, drop_ci.hi));
 #undef R
 
 #define R qb_run_class_score
-static const qb_field class_score_fields[] = {
-    FIELD(R, "name", TEXT, name), FIELD(R, "value", DOUBLE, value), FIELD(R, "n", INT64, n), {0}};
-static const qb_record class_score_record = {sizeof(R), class_score_fields};
+RECORD(class_score, sizeof(R), OWN(TEXT, name), OWN(DOUBLE, value), OWN(INT64, n));
 #undef R
 
 #define R qb_run_recall
-static const qb_field recall_fields[] = {
-    FIELD(R, "label", INT32, label), FIELD(R, "n", INT64, n), FIELD(R, "right", INT64, right), {0}};
-static const qb_record recall_record = {sizeof(R), recall_fields};
+RECORD(recall, sizeof(R), OWN(INT32, label), OWN(INT64, n), OWN(INT64, right));
 #undef R
 
 #define R qb_run_confusion
-static const qb_field confusion_fields[] = {FIELD(R, "label", INT32, label),
-                                            FIELD(R, "answer", CLASS, answer),
-                                            FIELD(R, "n", INT64, n),
-                                            {0}};
-static const qb_record confusion_record = {sizeof(R), confusion_fields};
+RECORD(confusion, sizeof(R), OWN(INT32, label), OWN(CLASS, answer), OWN(INT64, n));
 #undef R
 
 #define R qb_run_box
-static const qb_field box_fields[] = {
-    FIELD(R, "x", DOUBLE, x),         FIELD(R, "y", DOUBLE, y),
-    FIELD(R, "width", DOUBLE, width), FIELD(R, "height", DOUBLE, height),
-    FIELD(R, "score", DOUBLE, score), FIELD(R, "matched", INT32, matched),
-    FIELD(R, "name", TEXT, name),     {0}};
-static const qb_record box_record = {sizeof(R), box_fields};
+RECORD(box, sizeof(R), OWN(DOUBLE, x), OWN(DOUBLE, y), OWN(DOUBLE, width), OWN(DOUBLE, height),
+       OWN(DOUBLE, score), OWN(INT32, matched), OWN(TEXT, name));
 #undef R
 
 #define R qb_run_worst
-static const qb_field worst_fields[] = {
-    FIELD(R, "sample", INT32, shown),
-    FIELD(R, "answer", CLASS, answer),
-    FIELD(R, "reference_answer", CLASS, reference_answer),
-    FIELD(R, "sqnr_db", LEVEL, sqnr_db),
-    LIST(R, "boxes", box, n_boxes, box_record),
-    LIST(R, "reference_boxes", reference_box, n_reference_boxes, box_record),
-    MAY(R, "mask", TEXT, mask),
-    MAY(R, "reference_mask", TEXT, reference_mask),
-    {0}};
-static const qb_record worst_record = {sizeof(R), worst_fields};
+RECORD(worst, sizeof(R), FIELD("sample", INT32, shown), OWN(CLASS, answer),
+       OWN(CLASS, reference_answer), OWN(LEVEL, sqnr_db), LIST("boxes", box, n_boxes, box_record),
+       LIST("reference_boxes", reference_box, n_reference_boxes, box_record), MAY_OWN(TEXT, mask),
+       MAY_OWN(TEXT, reference_mask));
 #undef R
 
 #define R qb_run_layer
-static const qb_field layer_fields[] = {FIELD(R, "name", TEXT, name),
-                                        FIELD(R, "op", TEXT, op),
-                                        FIELD(R, "value", TEXT, value),
-                                        FIELD(R, "precision", TEXT, precision),
-                                        FIELD(R, "own_db", LEVEL, own_db),
-                                        FIELD(R, "total_db", LEVEL, total_db),
-                                        FIELD(R, "saturated", DOUBLE, saturated),
-                                        FIELD(R, "range_low", DOUBLE, range_lo),
-                                        FIELD(R, "range_high", DOUBLE, range_hi),
-                                        FIELD(R, "seen_low", DOUBLE, seen_lo),
-                                        FIELD(R, "seen_high", DOUBLE, seen_hi),
-                                        FIELD(R, "unused_codes", CLASS, unused_codes),
-                                        MAY(R, "method", TEXT, method),
-                                        FIELD(R, "float_db", SCORE, float_db),
-                                        FIELD(R, "float_drop", SCORE, float_drop),
-                                        FIELD(R, "share", DOUBLE, share),
-                                        {0}};
-static const qb_record layer_record = {sizeof(R), layer_fields};
+RECORD(layer, sizeof(R), OWN(TEXT, name), OWN(TEXT, op), OWN(TEXT, value), OWN(TEXT, precision),
+       OWN(LEVEL, own_db), OWN(LEVEL, total_db), OWN(DOUBLE, saturated),
+       FIELD("range_low", DOUBLE, range_lo), FIELD("range_high", DOUBLE, range_hi),
+       FIELD("seen_low", DOUBLE, seen_lo), FIELD("seen_high", DOUBLE, seen_hi),
+       OWN(CLASS, unused_codes), MAY_OWN(TEXT, method), OWN(SCORE, float_db),
+       OWN(SCORE, float_drop), OWN(DOUBLE, share));
 #undef R
 
 #define R qb_run_step
-static const qb_field step_fields[] = {FIELD(R, "name", TEXT, name),
-                                       FIELD(R, "op", TEXT, op),
-                                       FIELD(R, "tactic", TEXT, tactic),
-                                       FIELD(R, "dtype", TEXT, dtype),
-                                       MAY(R, "reason", TEXT, reason),
-                                       FIELD(R, "ms", DOUBLE, ms),
-                                       FIELD(R, "flops", DOUBLE, flops),
-                                       FIELD(R, "bytes", DOUBLE, bytes),
-                                       {0}};
-static const qb_record step_record = {sizeof(R), step_fields};
+RECORD(step, sizeof(R), OWN(TEXT, name), OWN(TEXT, op), OWN(TEXT, tactic), OWN(TEXT, dtype),
+       MAY_OWN(TEXT, reason), OWN(DOUBLE, ms), OWN(DOUBLE, flops), OWN(DOUBLE, bytes));
 #undef R
 
 #define R qb_run_batch
-static const qb_field batch_fields[] = {FIELD(R, "batch", INT64, batch),
-                                        FIELD(R, "median_ms", DOUBLE, median),
-                                        FIELD(R, "throughput", DOUBLE, throughput),
-                                        {0}};
-static const qb_record batch_record = {sizeof(R), batch_fields};
+RECORD(batch, sizeof(R), OWN(INT64, batch), FIELD("median_ms", DOUBLE, median),
+       OWN(DOUBLE, throughput));
 #undef R
 
 #define R qb_run_row
-static const qb_field latency_fields[] = {FIELD(R, "runs", INT64, latency.runs),
-                                          FIELD(R, "mean", DOUBLE, latency.mean),
-                                          FIELD(R, "median", DOUBLE, latency.median),
-                                          FIELD(R, "p90", DOUBLE, latency.p90),
-                                          FIELD(R, "p95", DOUBLE, latency.p95),
-                                          FIELD(R, "p99", DOUBLE, latency.p99),
-                                          FIELD(R, "min", DOUBLE, latency.min),
-                                          FIELD(R, "max", DOUBLE, latency.max),
-                                          FIELD(R, "cv", DOUBLE, latency.cv),
-                                          MAY(R, "median_low", DOUBLE, latency.median_ci.lo),
-                                          MAY(R, "median_high", DOUBLE, latency.median_ci.hi),
-                                          MAY(R, "ratio_low", DOUBLE, latency.ratio_ci.lo),
-                                          MAY(R, "ratio_high", DOUBLE, latency.ratio_ci.hi),
-                                          {.key = "rounds",
-                                           .type = QB_FIELD_DOUBLES,
-                                           .offset = offsetof(R, round),
-                                           .count = offsetof(R, n_rounds),
-                                           .most = ITEMS_MAX,
-                                           .optional = true},
-                                          {0}};
-static const qb_record latency_record = {0, latency_fields};
-static const qb_field count_fields[] = {FIELD(R, "int8", INT32, layers.int8),
-                                        FIELD(R, "fp16", INT32, layers.fp16),
-                                        MAY(R, "bf16", INT32, layers.bf16),
-                                        FIELD(R, "fp32", INT32, layers.fp32),
-                                        {0}};
-static const qb_record count_record = {0, count_fields};
-static const qb_field time_fields[] = {MAY(R, "int8", DOUBLE, time.int8),
-                                       MAY(R, "fp16", DOUBLE, time.fp16),
-                                       MAY(R, "bf16", DOUBLE, time.bf16),
-                                       MAY(R, "fp32", DOUBLE, time.fp32),
-                                       {0}};
-static const qb_record time_record = {0, time_fields};
-static const qb_field paired_fields[] = {
-    MAY(R, "both_right", INT64, paired.both),       MAY(R, "lost", INT64, paired.lost),
-    MAY(R, "gained", INT64, paired.gained),         MAY(R, "both_wrong", INT64, paired.neither),
-    MAY(R, "mcnemar_p", DOUBLE, paired.p_value),    MAY(R, "drop_low", DOUBLE, paired.drop_ci.lo),
-    MAY(R, "drop_high", DOUBLE, paired.drop_ci.hi), {0}};
-static const qb_record paired_record = {0, paired_fields};
+RECORD(latency, 0, FIELD("runs", INT64, latency.runs), FIELD("mean", DOUBLE, latency.mean),
+       FIELD("median", DOUBLE, latency.median), FIELD("p90", DOUBLE, latency.p90),
+       FIELD("p95", DOUBLE, latency.p95), FIELD("p99", DOUBLE, latency.p99),
+       FIELD("min", DOUBLE, latency.min), FIELD("max", DOUBLE, latency.max),
+       FIELD("cv", DOUBLE, latency.cv), MAY("median_low", DOUBLE, latency.median_ci.lo),
+       MAY("median_high", DOUBLE, latency.median_ci.hi),
+       MAY("ratio_low", DOUBLE, latency.ratio_ci.lo),
+       MAY("ratio_high", DOUBLE, latency.ratio_ci.hi), DOUBLES("rounds", round, n_rounds));
+RECORD(count, 0, FIELD("int8", INT32, layers.int8), FIELD("fp16", INT32, layers.fp16),
+       MAY("bf16", INT32, layers.bf16), FIELD("fp32", INT32, layers.fp32));
+RECORD(time, 0, MAY("int8", DOUBLE, time.int8), MAY("fp16", DOUBLE, time.fp16),
+       MAY("bf16", DOUBLE, time.bf16), MAY("fp32", DOUBLE, time.fp32));
+RECORD(paired, 0, MAY("both_right", INT64, paired.both), MAY("lost", INT64, paired.lost),
+       MAY("gained", INT64, paired.gained), MAY("both_wrong", INT64, paired.neither),
+       MAY("mcnemar_p", DOUBLE, paired.p_value), MAY("drop_low", DOUBLE, paired.drop_ci.lo),
+       MAY("drop_high", DOUBLE, paired.drop_ci.hi));
 
-static const qb_field row_fields[] = {
-    FIELD(R, "precision", TEXT, precision),
-    FIELD(R, "backend", TEXT, backend),
-    FIELD(R, "calibration", TEXT, calibration),
-    FIELD(R, "top1", DOUBLE, top1),
-    FIELD(R, "top5", DOUBLE, top5),
-    FIELD(R, "agreement_top1", DOUBLE, agreement_top1),
-    FIELD(R, "sqnr_db", LEVEL, sqnr_db),
-    FIELD(R, "drop", DOUBLE, drop),
-    FIELD(R, "speedup", DOUBLE, speedup),
-    FIELD(R, "speedup_minima", SCORE, speedup_minima),
-    MAY(R, "plan", TEXT, plan),
-    MAY(R, "scheme", TEXT, scheme),
-    MAY(R, "suggestion", TEXT, suggestion),
-    FIELD(R, "throughput", DOUBLE, throughput),
-    FIELD(R, "batch", INT64, batch),
-    FIELD(R, "weights_bytes", INT64, weights_bytes),
-    FIELD(R, "arena_bytes", INT64, arena_bytes),
-    FIELD(R, "engine_bytes", INT64, engine_bytes),
-    {.key = "latency_ms", .type = QB_FIELD_OBJECT, .record = &latency_record},
-    {.key = "layers", .type = QB_FIELD_OBJECT, .record = &count_record},
-    {.key = "time", .type = QB_FIELD_OBJECT, .record = &time_record},
-    {.key = "paired", .type = QB_FIELD_OBJECT, .record = &paired_record},
-    LIST(R, "metrics", metric, n_metrics, metric_record),
-    {.key = "precision_recall",
-     .type = QB_FIELD_DOUBLES,
-     .offset = offsetof(R, curve),
-     .count = offsetof(R, n_curve),
-     .most = ITEMS_MAX,
-     .optional = true},
-    LIST(R, "per_class", per_class, n_per_class, class_score_record),
-    LIST(R, "recall", recall, n_recall, recall_record),
-    LIST(R, "confusion", confusion, n_confusion, confusion_record),
-    LIST(R, "worst", worst, n_worst, worst_record),
-    LIST(R, "layer_errors", layer, n_layers, layer_record),
-    LIST(R, "steps", step, n_steps, step_record),
-    LIST(R, "batches", batches, n_batches, batch_record),
-    {0}};
-static const qb_record row_record = {sizeof(R), row_fields};
+RECORD(row, sizeof(R), OWN(TEXT, precision), OWN(TEXT, backend), OWN(TEXT, calibration),
+       OWN(DOUBLE, top1), OWN(DOUBLE, top5), OWN(DOUBLE, agreement_top1), OWN(LEVEL, sqnr_db),
+       OWN(DOUBLE, drop), OWN(DOUBLE, speedup), OWN(SCORE, speedup_minima), MAY_OWN(TEXT, plan),
+       MAY_OWN(TEXT, scheme), MAY_OWN(TEXT, suggestion), OWN(DOUBLE, throughput), OWN(INT64, batch),
+       OWN(INT64, weights_bytes), OWN(INT64, arena_bytes), OWN(INT64, engine_bytes),
+       OBJECT("latency_ms", latency_record), OBJECT("layers", count_record),
+       OBJECT("time", time_record), OBJECT("paired", paired_record),
+       LIST("metrics", metric, n_metrics, metric_record),
+       DOUBLES("precision_recall", curve, n_curve),
+       LIST("per_class", per_class, n_per_class, class_score_record),
+       LIST("recall", recall, n_recall, recall_record),
+       LIST("confusion", confusion, n_confusion, confusion_record),
+       LIST("worst", worst, n_worst, worst_record),
+       LIST("layer_errors", layer, n_layers, layer_record),
+       LIST("steps", step, n_steps, step_record),
+       LIST("batches", batches, n_batches, batch_record));
 #undef R
 
 #define R qb_run_class
-static const qb_field class_fields[] = {
-    FIELD(R, "index", INT32, index), FIELD(R, "name", TEXT, name), {0}};
-static const qb_record class_record = {sizeof(R), class_fields};
+RECORD(class, sizeof(R), OWN(INT32, index), OWN(TEXT, name));
 #undef R
 
 #define R qb_run_shown
-static const qb_field shown_fields[] = {FIELD(R, "index", INT64, index),
-                                        FIELD(R, "label", CLASS, label),
-                                        FIELD(R, "name", TEXT, name),
-                                        FIELD(R, "thumbnail", TEXT, thumbnail),
-                                        MAY(R, "width", INT32, width),
-                                        MAY(R, "height", INT32, height),
-                                        {0}};
-static const qb_record shown_record = {sizeof(R), shown_fields};
+RECORD(shown, sizeof(R), OWN(INT64, index), OWN(CLASS, label), OWN(TEXT, name),
+       OWN(TEXT, thumbnail), MAY_OWN(INT32, width), MAY_OWN(INT32, height));
 #undef R
 
 #define R qb_run_warning
-static const qb_field warning_fields[] = {FIELD(R, "name", TEXT, name),
-                                          MAY(R, "touches", TEXT, touches),
-                                          MAY(R, "row", TEXT, row),
-                                          FIELD(R, "text", TEXT, text),
-                                          {0}};
-static const qb_record warning_record = {sizeof(R), warning_fields};
+RECORD(warning, sizeof(R), OWN(TEXT, name), MAY_OWN(TEXT, touches), MAY_OWN(TEXT, row),
+       OWN(TEXT, text));
 #undef R
 
 #define R qb_run
-static const qb_field model_fields[] = {
-    FIELD(R, "name", TEXT, model), FIELD(R, "hash", HASH, model_hash), {0}};
-static const qb_record model_record = {0, model_fields};
-static const qb_field dataset_fields[] = {FIELD(R, "path", TEXT, dataset),
-                                          FIELD(R, "hash", HASH, data_hash),
-                                          FIELD(R, "samples", INT64, samples),
-                                          FIELD(R, "skipped", INT64, skipped),
-                                          MAY(R, "decoder", TEXT, decoder),
-                                          MAY(R, "part", TEXT, part),
-                                          {0}};
-static const qb_record dataset_record = {0, dataset_fields};
-static const qb_field environment_fields[] = {FIELD(R, "qbench", TEXT, version),
-                                              FIELD(R, "cpu", TEXT, cpu),
-                                              FIELD(R, "os", TEXT, host_os),
-                                              FIELD(R, "libraries", TEXT, libraries),
-                                              FIELD(R, "threads", INT32, threads),
-                                              MAY(R, "f32_gops", DOUBLE, ceilings.f32_gops),
-                                              MAY(R, "s8_gops", DOUBLE, ceilings.s8_gops),
-                                              MAY(R, "memory_gbs", DOUBLE, ceilings.memory_gbs),
-                                              {0}};
-static const qb_record environment_record = {0, environment_fields};
-static const qb_field disturbance_fields[] = {
-    MAY(R, "waited", DOUBLE, disturbance.waited),
-    MAY(R, "stolen", DOUBLE, disturbance.stolen),
-    MAY(R, "minima_spread", DOUBLE, disturbance.minima),
-    MAY(R, "control_low", DOUBLE, disturbance.control.lo),
-    MAY(R, "control_high", DOUBLE, disturbance.control.hi),
-    {0}};
-static const qb_record disturbance_record = {0, disturbance_fields};
-static const qb_field run_fields[] = {
-    MAY(R, "task", TEXT, task),
-    MAY(R, "made", TEXT, made),
-    MAY(R, "command", TEXT, command),
-    MAY(R, "calibrated_on", TEXT, calibrated_on),
-    MAY(R, "calibration_samples", INT64, calibration_samples),
-    {.key = "model", .type = QB_FIELD_OBJECT, .record = &model_record},
-    {.key = "dataset", .type = QB_FIELD_OBJECT, .record = &dataset_record},
-    {.key = "environment", .type = QB_FIELD_OBJECT, .record = &environment_record},
-    {.key = "disturbance", .type = QB_FIELD_OBJECT, .record = &disturbance_record},
-    LIST(R, "warnings", warning, n_warnings, warning_record),
-    LIST(R, "classes", class_name, n_classes, class_record),
-    LIST(R, "samples", shown, n_shown, shown_record),
-    {.key = "rows",
-     .type = QB_FIELD_LIST,
-     .offset = offsetof(R, row),
-     .record = &row_record,
-     .count = offsetof(R, n_rows),
-     .least = 1,
-     .most = ROWS_MAX},
-    {0}};
-static const qb_record run_record = {sizeof(R), run_fields};
+RECORD(model, 0, FIELD("name", TEXT, model), FIELD("hash", HASH, model_hash));
+RECORD(dataset, 0, FIELD("path", TEXT, dataset), FIELD("hash", HASH, data_hash),
+       OWN(INT64, samples), OWN(INT64, skipped), MAY_OWN(TEXT, decoder), MAY_OWN(TEXT, part));
+RECORD(environment, 0, FIELD("qbench", TEXT, version), OWN(TEXT, cpu), FIELD("os", TEXT, host_os),
+       OWN(TEXT, libraries), OWN(INT32, threads), MAY("f32_gops", DOUBLE, ceilings.f32_gops),
+       MAY("s8_gops", DOUBLE, ceilings.s8_gops), MAY("memory_gbs", DOUBLE, ceilings.memory_gbs));
+RECORD(disturbance, 0, MAY("waited", DOUBLE, disturbance.waited),
+       MAY("stolen", DOUBLE, disturbance.stolen), MAY("minima_spread", DOUBLE, disturbance.minima),
+       MAY("control_low", DOUBLE, disturbance.control.lo),
+       MAY("control_high", DOUBLE, disturbance.control.hi));
+RECORD(run, sizeof(R), MAY_OWN(TEXT, task), MAY_OWN(TEXT, made), MAY_OWN(TEXT, command),
+       MAY_OWN(TEXT, calibrated_on), MAY_OWN(INT64, calibration_samples),
+       OBJECT("model", model_record), OBJECT("dataset", dataset_record),
+       OBJECT("environment", environment_record), OBJECT("disturbance", disturbance_record),
+       LIST("warnings", warning, n_warnings, warning_record),
+       LIST("classes", class_name, n_classes, class_record),
+       LIST("samples", shown, n_shown, shown_record),
+       {.key = "rows",
+        .type = QB_FIELD_LIST,
+        .offset = offsetof(R, row),
+        .record = &row_record,
+        .count = offsetof(R, n_rows),
+        .least = 1,
+        .most = ROWS_MAX});
 #undef R
 
 /* ---- the structure ---- */

@@ -8,10 +8,6 @@
 #include "base/hash.h"
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Both ends of a 95 % confidence interval; NaN when it is not known. */
 typedef struct qb_interval {
     double lo, hi;
@@ -250,8 +246,4 @@ qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out);
 qb_status qb_run_parse(qb_ctx *cx, const char *name, const char *text, size_t size, qb_run **out);
 /* The JSON text, new memory. */
 qb_status qb_run_json(qb_ctx *cx, const qb_run *run, char **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

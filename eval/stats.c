@@ -113,8 +113,7 @@ qb_status qb_bootstrap_medians(qb_ctx *cx, const qb_samples *samples, int32_t n_
         medians[b] = weighted_median(sorted, samples->n, drawn);
     }
     const bool done = sorted && drawn;
-    qb_free(sorted);
-    qb_free(drawn);
+    QB_FREE_ALL(sorted, drawn);
     return done ? QB_OK : cx->code;
 }
 

@@ -6,10 +6,6 @@
 #include "base/ctx.h"
 #include "eval/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Wilson's score interval of a proportion, `right` of n, in percent (Wilson, "Probable inference,
  * the law of succession, and statistical inference", JASA 22, 1927). n < 1: NaN. */
 qb_interval qb_wilson(int64_t right, int64_t n);
@@ -51,8 +47,4 @@ qb_interval qb_bootstrap_interval(double draws[QB_BOOTSTRAP_DRAWS]);
  * 1981).
  */
 qb_interval qb_bootstrap_corrected(double draws[QB_BOOTSTRAP_DRAWS], double estimate);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "datasets/loader.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* `targets`: images, as many as the data has samples and in the same order. Else an error. */
 qb_status qb_targets_check(qb_ctx *cx, const qb_dataset *data, const qb_dataset *targets);
 
@@ -21,8 +17,4 @@ qb_status qb_target_read(qb_ctx *cx, const qb_dataset *targets, int64_t index,
  * what it is fed, (pixel - mean) / std, and what no pixel can hold is cut off, as on saving. */
 double qb_target_error(const float *output, const float *target, const qb_preprocess *inputs,
                        const qb_shape *shape);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -10,10 +10,6 @@
 #include "eval/run.h"
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct qb_task;
 
 /* What a sidecar's `segmentation`, or `segmentation:` in qbench.yaml, says. */
@@ -82,6 +78,9 @@ typedef struct qb_metric_label {
 /* Appends a metric to a row: the numbers of `numbers` under the label. */
 qb_status qb_run_metric_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
                             const qb_run_metric *numbers);
+/* The same of a value that has no interval and no drop. */
+qb_status qb_run_number_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
+                            double value);
 
 /* Appends what the first metric is for one class. */
 qb_status qb_run_class_score_add(qb_ctx *cx, qb_run_row *row, const char *name, double value,
@@ -114,8 +113,4 @@ typedef struct qb_task_scores {
  * takes the same samples for every engine, so that drops have intervals, too. Sets the rows' drop
  * from the first metric. */
 qb_status qb_task_score(qb_ctx *cx, const qb_task_scores *scores, qb_run *run);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -65,8 +65,6 @@ qb_status qb_task_score(qb_ctx *cx, const qb_task_scores *s, qb_run *run) {
     if (status == QB_OK && d) status = draw_all(cx, s, weight, d);
     for (int32_t e = 0; e < s->n_engines && status == QB_OK; e++)
         status = add_row(cx, s, value[e], value[0], d, e, &run->row[e]);
-    qb_free(weight);
-    qb_free(d);
-    qb_free(value);
+    QB_FREE_ALL(weight, d, value);
     return status;
 }

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "eval/task.h"
@@ -80,6 +81,13 @@ qb_status qb_run_metric_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *
     out->unit = qb_strdup(cx, label->unit);
     out->definition = qb_strdup(cx, label->definition);
     return out->name && out->title && out->unit && out->definition ? QB_OK : cx->code;
+}
+
+qb_status qb_run_number_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
+                            double value) {
+    return qb_run_metric_add(
+        cx, row, label,
+        &(qb_run_metric){.value = value, .ci = {NAN, NAN}, .drop = NAN, .drop_ci = {NAN, NAN}});
 }
 
 qb_status qb_run_class_score_add(qb_ctx *cx, qb_run_row *row, const char *name, double value,

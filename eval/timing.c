@@ -1,7 +1,6 @@
 /* Latency of several engines in alternating rounds, so that what disturbs the machine disturbs all
  * of them; the time of each step; and throughput at other batch sizes. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -46,18 +45,14 @@ const qb_engine *qb_row_engine(const timing *t, int32_t row) { return t->item[ro
 static void timed_release(timed *t) {
     const int32_t n = t->engine ? qb_engine_n_outputs(t->engine) : 0;
     for (int32_t i = 0; t->output && i < n; i++) qb_free(t->output[i]);
-    qb_free(t->output);
-    qb_free(t->ms);
-    qb_free(t->round);
+    QB_FREE_ALL(t->output, t->ms, t->round);
     qb_context_free(t->context);
     qb_engine_free(t->engine);
 }
 
 static void timing_release(timing *t) {
     for (int32_t i = 0; t->item && i < t->n; i++) timed_release(&t->item[i]);
-    qb_free(t->item);
-    qb_free(t->control.ms);
-    qb_free(t->control.round);
+    QB_FREE_ALL(t->item, t->control.ms, t->control.round);
     qb_probe_release(&t->probe);
 }
 

@@ -16,8 +16,7 @@ const char *qb_outcome_text(qb_outcome outcome) {
     return outcome < QB_OUTCOME_COUNT ? text[outcome] : "unknown";
 }
 
-/* --- comparing ----------------------------------------------------------------------------------
- */
+/* --- comparing ------------------------------------------------------------------------------- */
 
 static double tolerance(double given, double usual) { return isnan(given) ? usual : given; }
 
@@ -64,8 +63,7 @@ qb_status qb_output_compare(qb_ctx *cx, const char *name, const qb_tensor *got,
     return compare_elements(cx, name, got, expected, options, max_error);
 }
 
-/* --- vectors ------------------------------------------------------------------------------------
- */
+/* --- vectors --------------------------------------------------------------------------------- */
 
 /* The tensors of one data set; an input without a file has dtype NONE. */
 typedef struct vectors {
@@ -76,8 +74,7 @@ typedef struct vectors {
 static void vectors_release(vectors *v) {
     for (int32_t i = 0; v->in && i < v->n_in; i++) qb_free(v->in[i].data);
     for (int32_t i = 0; v->out && i < v->n_out; i++) qb_free(v->out[i].data);
-    qb_free(v->in);
-    qb_free(v->out);
+    QB_FREE_ALL(v->in, v->out);
     *v = (vectors){0};
 }
 
@@ -116,8 +113,7 @@ static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor 
     return QB_OK;
 }
 
-/* --- by the definitions -------------------------------------------------------------------------
- */
+/* --- by the definitions ---------------------------------------------------------------------- */
 
 static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vectors *v,
                                  const qb_verify_options *options, double *max_error) {
@@ -145,8 +141,7 @@ out:
     return status;
 }
 
-/* --- by an engine -------------------------------------------------------------------------------
- */
+/* --- by an engine ---------------------------------------------------------------------------- */
 
 typedef struct engine_run {
     qb_graph *graph;
@@ -161,10 +156,7 @@ typedef struct engine_run {
 
 static void engine_run_release(engine_run *r) {
     for (int32_t i = 0; r->got && i < r->n_out; i++) qb_free(r->got[i].data);
-    qb_free(r->got);
-    qb_free(r->out);
-    qb_free(r->in);
-    qb_free(r->shapes);
+    QB_FREE_ALL(r->got, r->out, r->in, r->shapes);
     qb_context_free(r->context);
     qb_engine_free(r->engine);
     qb_graph_free(r->graph);
@@ -229,8 +221,7 @@ out:
     return status;
 }
 
-/* --- cases --------------------------------------------------------------------------------------
- */
+/* --- cases ----------------------------------------------------------------------------------- */
 
 static bool has_small_input(const vectors *v) {
     for (int32_t i = 0; i < v->n_in; i++)

@@ -5,10 +5,6 @@
 
 #include "engine/spec.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The backend name that stands for the operators' own `eval`, node by node. */
 #define QB_VERIFY_EVAL "eval"
 
@@ -51,8 +47,4 @@ void qb_cases_free(char **cases, int32_t n);
 qb_status qb_output_compare(qb_ctx *cx, const char *name, const qb_tensor *got,
                             const qb_tensor *expected, const qb_verify_options *options,
                             double *max_error);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -108,10 +108,7 @@ qb_status qb_voc_score(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *
     QB_TRY(qb_coco_by_image_create(cx, truth, &by));
     scorer s = {.truth = truth, .by = &by};
     const qb_status status = score(cx, &s, results, counts, out);
-    qb_free(s.taken);
-    qb_free(s.at);
-    qb_free(s.recall);
-    qb_free(s.precision);
+    QB_FREE_ALL(s.taken, s.at, s.recall, s.precision);
     qb_coco_by_image_release(&by);
     return status;
 }

@@ -5,10 +5,6 @@
 
 #include "datasets/coco.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* 0 to 1; -1 without objects. Means over categories that have objects. */
 typedef struct qb_voc_scores {
     double eleven; /* VOC 2007: over the recalls 0, 0.1, ... 1 */
@@ -18,8 +14,4 @@ typedef struct qb_voc_scores {
 /* Detections as qb_coco_match takes them; `counts`: [n_images], images that count. */
 qb_status qb_voc_score(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *results,
                        const int32_t *counts, qb_voc_scores *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 #include "base/ctx.h"
 #include "eval/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The names of warnings.def, ended by NULL. */
 const char *const *qb_warning_names(void);
 /* Adds a warning of a name in warnings.def about one row (its precision; "": about the whole
@@ -19,7 +15,4 @@ qb_status qb_warning_add(qb_ctx *cx, qb_run *run, const char *name, const char *
                          const char *format, ...) QB_PRINTF(5, 6);
 /* Adds what the record's own numbers give reason for. Reading a record does it, too. */
 qb_status qb_warnings_derive(qb_ctx *cx, qb_run *run);
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The dequantized values scale (q - zero) of a quantized constant, row-major, into f32[elements].
  */
 void qb_value_dequantized(const qb_value *value, float *f32);
@@ -23,8 +19,4 @@ bool qb_graph_is_quantized(const qb_graph *graph);
  * not rounded any more. QB_STATUS_UNSUPPORTED where nodes work on integers by themselves (Q/DQ that
  * was not folded, ConvInteger ...). */
 qb_status qb_graph_dequantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

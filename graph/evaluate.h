@@ -5,10 +5,6 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The value becomes a constant of the tensor's type and shape; the bytes are copied. */
 qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t value, const qb_tensor *tensor);
 
@@ -60,7 +56,4 @@ qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most);
  * and for what cannot be read. */
 qb_status qb_graph_parse_most(qb_ctx *cx, const qb_graph *graph, const char *text, qb_shape *most);
 
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -23,10 +23,6 @@
 #include "graph/op.h"
 #include "kernels/problem.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_GROUP_NODES 16
 
 typedef struct qb_group {
@@ -166,8 +162,4 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
  * outputs of the node, and is in dequantized values whatever the graph's quantized values are.
  * False when it is none. `in` as above. Shapes must be known. */
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -233,7 +233,7 @@ static const qb_node *match_softmax(const qb_rewrite *rw, int32_t value) {
     return &rw->graph->nodes[softmax];
 }
 
-static bool match(const qb_rewrite *rw, int32_t index, pattern *p) {
+static bool find(const qb_rewrite *rw, int32_t index, pattern *p) {
     const qb_node *mixing = &rw->graph->nodes[index];
     if (!qb_node_is(mixing, "MatMul")) return false;
     const qb_node *softmax = match_softmax(rw, mixing->in[0]);
@@ -268,8 +268,7 @@ static qb_desc desc_of(const qb_rewrite *rw, int32_t value) {
     return (qb_desc){.dtype = v->dtype, .layout = QB_LAYOUT_ROW, .shape = v->shape, .q = v->q};
 }
 
-static bool is_accepted(const qb_rewrite *rw, const pattern *p, qb_problem_filter accept,
-                        const void *user) {
+static bool is_accepted(const qb_rewrite *rw, const pattern *p) {
     qb_desc in[4];
     for (int i = 0; i < 4; i++) {
         in[i] = desc_of(rw, p->in[i]);
@@ -283,7 +282,7 @@ static bool is_accepted(const qb_rewrite *rw, const pattern *p, qb_problem_filte
                           .scale = (float)p->scale};
     for (int i = 0; i < problem.n_in; i++)
         if (!qb_shape_known(&in[i].shape)) return false;
-    return qb_shape_known(&problem.out.shape) && accept(user, &problem);
+    return qb_shape_known(&problem.out.shape) && rw->accept(rw->user, &problem);
 }
 
 /* k by a Transpose of its own, without the swap. */
@@ -331,19 +330,13 @@ static qb_status rewrite(qb_rewrite *rw, pattern *p) {
     return QB_OK;
 }
 
+static qb_status match(qb_rewrite *rw, int32_t index) {
+    pattern p;
+    return find(rw, index, &p) && is_accepted(rw, &p) ? rewrite(rw, &p) : QB_OK;
+}
+
 qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
                             int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
-    for (int32_t i = 0, n = graph->n_nodes; i < n; i++) {
-        pattern p;
-        QB_GO(qb_rewrite_refresh(&rw));
-        if (graph->nodes[i].op && match(&rw, i, &p) && is_accepted(&rw, &p, accept, user))
-            QB_GO(rewrite(&rw, &p));
-    }
-    QB_GO(qb_rewrite_tidy(&rw));
-    *n_changes = rw.n_changes;
-out:
-    qb_rewrite_release(&rw);
-    return status;
+    qb_rewrite rw = {.cx = cx, .graph = graph, .accept = accept, .user = user};
+    return qb_rewrite_fuse(&rw, match, n_changes);
 }

@@ -14,18 +14,37 @@ static bool is_float(const qb_value *v) {
                        : v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
 }
 
-static bool is_number(const qb_value *v) {
-    return is_float(v) || (v->q.n == 0 && v->dtype == QB_DTYPE_BOOL);
-}
+static bool is_condition(const qb_value *v) { return v->q.n == 0 && v->dtype == QB_DTYPE_BOOL; }
+
+static bool is_number(const qb_value *v) { return is_float(v) || is_condition(v); }
 
 static bool is_integer(const qb_value *v) {
     return v->q.n == 0 && (v->dtype == QB_DTYPE_S32 || v->dtype == QB_DTYPE_S64);
 }
 
-/* Its function, where the node computes in reals and conditions; integers are cast alone. */
+/* Does the node compute in integers, from integers and conditions? A cast from or to another type
+ * is not of these. */
+static bool is_of_integers(const qb_graph *graph, const qb_node *node) {
+    const qb_function f = node->op ? node->op->kernel.function : QB_FUNCTION_NONE;
+    bool any = false;
+    if (!qb_function_of_integers(f) || node->n_out < 1 || node->out[0] < 0) return false;
+    if (node->n_in != qb_function_arguments(f) || qb_node_is_view(node)) return false;
+    if (f == QB_FUNCTION_MODULO && qb_node_int(node, "fmod", 0) != 0) return false;
+    for (int32_t i = 0; i <= node->n_in; i++) {
+        const int32_t value = i < node->n_in ? node->in[i] : node->out[0];
+        const qb_value *v = value < 0 ? NULL : &graph->values[value];
+        if (!v || !(is_integer(v) || (f != QB_FUNCTION_COPY && is_condition(v)))) return false;
+        any = any || is_integer(v);
+    }
+    return any;
+}
+
+/* Its function, where the node computes in reals and conditions, or in integers alone. */
 static qb_function function_of(const qb_graph *graph, const qb_node *node) {
     qb_function f = node->op ? node->op->kernel.function : QB_FUNCTION_NONE;
-    if (f == QB_FUNCTION_NONE || node->n_out < 1 || node->out[0] < 0) return QB_FUNCTION_NONE;
+    if (is_of_integers(graph, node)) return f;
+    if (f == QB_FUNCTION_NONE || f == QB_FUNCTION_MODULO || node->n_out < 1 || node->out[0] < 0)
+        return QB_FUNCTION_NONE;
     const qb_value *out = &graph->values[node->out[0]];
     const bool casts = f == QB_FUNCTION_COPY;
     if (casts && qb_node_is_view(node) && qb_qparams_same(&graph->values[node->in[0]].q, &out->q))
@@ -42,9 +61,6 @@ static qb_function function_of(const qb_graph *graph, const qb_node *node) {
     if (casts && out->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_TRUTH;
     if (casts && is_integer(out) && graph->values[node->in[0]].dtype == QB_DTYPE_F32)
         return QB_FUNCTION_TRUNCATE;
-    /* integers to integers have no float between them */
-    if (casts && is_integer(out) && is_integer(&graph->values[node->in[0]]))
-        return QB_FUNCTION_NONE;
     if (f == QB_FUNCTION_GELU && strcmp(qb_node_string(node, "approximate", "none"), "tanh") == 0)
         return QB_FUNCTION_GELU_TANH;
     return f;
@@ -74,6 +90,8 @@ typedef struct pattern {
  * room. */
 enum { INPUT = -1, CONSTANT = -100, NO_ROOM = -1000 };
 
+#define LARGEST_EXACT (1 << 24) /* up to here a float has all integers */
+
 static int32_t constant(pattern *d, float v) {
     qb_chain *p = &d->chain;
     for (int32_t i = 0; i < p->n_constants; i++)
@@ -83,11 +101,18 @@ static int32_t constant(pattern *d, float v) {
     return CONSTANT - p->n_constants++;
 }
 
-/* A constant of one real, or of one quantized value. */
-static bool is_constant(const qb_graph *graph, int32_t value, float *out) {
+/* A constant of one real, of one quantized value, or among integers of one that a float has. */
+static bool is_constant(const pattern *d, int32_t value, float *out) {
+    const qb_graph *graph = d->graph;
     const qb_value *v = &graph->values[value];
     double number;
-    if (!v->data || !is_float(v) || qb_shape_count(&v->shape) != 1) return false;
+    if (!v->data || qb_shape_count(&v->shape) != 1) return false;
+    if (d->chain.integer) {
+        if (!is_integer(v) || !qb_value_scalar(graph, value, &number)) return false;
+        *out = (float)number;
+        return fabs(number) <= LARGEST_EXACT;
+    }
+    if (!is_float(v)) return false;
     if (v->q.n == 0) {
         if (!qb_value_scalar(graph, value, &number)) return false;
         *out = (float)number;
@@ -105,7 +130,7 @@ static int32_t register_of(pattern *d, int32_t value) {
     float number;
     for (int32_t i = p->n_operations - 1; i >= 0; i--)
         if (d->made[i] == value) return i;
-    if (is_constant(d->graph, value, &number)) return constant(d, number);
+    if (is_constant(d, value, &number)) return constant(d, number);
     for (int32_t i = 0; i < p->n_in; i++)
         if (d->in[i] == value) return INPUT - i;
     if (p->n_in == QB_CHAIN_INPUTS) return NO_ROOM;
@@ -157,11 +182,15 @@ static bool add_node(pattern *d, int32_t index, int32_t out) {
     const qb_node *node = &d->graph->nodes[index];
     const qb_function f = function_of(d->graph, node);
     const qb_value *y = &d->graph->values[node->out[0]];
+    const bool integer = is_of_integers(d->graph, node);
     int32_t in[3] = {0};
+    if (d->chain.n_operations > 0 && d->chain.integer != integer) return false;
+    d->chain.integer = integer;
     for (int32_t i = 0; i < qb_function_arguments(f); i++) in[i] = argument(d, node, i, f);
     if (!(f == QB_FUNCTION_POW ? power(d, in, node->out[0]) : operation(d, f, in, node->out[0])))
         return false;
     d->chain.divide = divides(node);
+    d->chain.operation[d->chain.n_operations - 1].narrow = integer && y->dtype == QB_DTYPE_S32;
     if (node->out[0] == out || y->q.n == 0) return true;
     const int32_t last = d->chain.n_operations - 1;
     d->made[last] = -1;
@@ -202,7 +231,8 @@ static bool has_node(const qb_group *group, int32_t node) {
 static bool joins(const qb_fusing *c, const qb_group *chain, int32_t value) {
     const qb_graph *graph = c->graph;
     const qb_value *v = &graph->values[value];
-    if (c->maker[value] < 0 || v->kept || !is_number(v) || qb_graph_is_output(graph, value) ||
+    if (c->maker[value] < 0 || v->kept || !(is_number(v) || is_integer(v)) ||
+        qb_graph_is_output(graph, value) ||
         !qb_shape_equal(&v->shape, &graph->values[chain->out].shape))
         return false;
     for (int32_t i = 0; i < c->uses.n_users[value]; i++)

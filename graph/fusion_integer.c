@@ -87,7 +87,7 @@ static int32_t find_end(const qb_rewrite *rw, int32_t mul, scaled *s) {
     return add;
 }
 
-static qb_status fuse(qb_rewrite *rw, int32_t index) {
+static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *mul = &graph->nodes[index];
     scaled s;
@@ -110,15 +110,5 @@ static qb_status fuse(qb_rewrite *rw, int32_t index) {
 
 qb_status qb_fuse_integers(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
-    for (int32_t i = 0, n = graph->n_nodes; i < n; i++) {
-        if (!graph->nodes[i].op) continue;
-        QB_GO(qb_rewrite_refresh(&rw));
-        QB_GO(fuse(&rw, i));
-    }
-    *n_changes = rw.n_changes;
-    QB_GO(qb_rewrite_tidy(&rw));
-out:
-    qb_rewrite_release(&rw);
-    return status;
+    return qb_rewrite_fuse(&rw, match, n_changes);
 }

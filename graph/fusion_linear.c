@@ -101,8 +101,7 @@ static bool is_small(const qb_shape *x, const qb_shape *y) {
     return true;
 }
 
-static qb_status match_resize(qb_rewrite *rw, int32_t index, qb_problem_filter accept,
-                              const void *user) {
+static qb_status match_resize(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
     const int32_t x = node->in[0], y = node->out[0];
@@ -112,7 +111,7 @@ static qb_status match_resize(qb_rewrite *rw, int32_t index, qb_problem_filter a
     bool known;
     if (!qb_shape_known(from) || !qb_shape_known(to) || !qb_value_is_plain(graph, x) ||
         !qb_value_is_plain(graph, y) || !is_small(from, to) ||
-        (qb_node_problem(graph, node, in, &problem) && accept(user, &problem)))
+        (qb_node_problem(graph, node, in, &problem) && rw->accept(rw->user, &problem)))
         return QB_OK;
     QB_TRY(qb_node_resize_weights(rw->cx, graph, node, 0, NULL, &known));
     if (!known) return QB_OK;
@@ -165,20 +164,14 @@ static qb_status match_affine(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
+static qb_status match(qb_rewrite *rw, int32_t index) {
+    const qb_node *node = &rw->graph->nodes[index];
+    if (qb_node_is(node, "Resize")) return match_resize(rw, index);
+    return qb_node_is(node, "AffineGrid") ? match_affine(rw, index) : QB_OK;
+}
+
 qb_status qb_fuse_linear(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
                          int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
-    for (int32_t i = 0, n = graph->n_nodes; i < n && status == QB_OK; i++) {
-        status = qb_rewrite_refresh(&rw);
-        if (status != QB_OK) break;
-        if (qb_node_is(&graph->nodes[i], "Resize"))
-            status = match_resize(&rw, i, accept, user);
-        else if (qb_node_is(&graph->nodes[i], "AffineGrid"))
-            status = match_affine(&rw, i);
-    }
-    if (status == QB_OK) status = qb_rewrite_tidy(&rw);
-    *n_changes = rw.n_changes;
-    qb_rewrite_release(&rw);
-    return status;
+    qb_rewrite rw = {.cx = cx, .graph = graph, .accept = accept, .user = user};
+    return qb_rewrite_fuse(&rw, match, n_changes);
 }

@@ -7,8 +7,7 @@
 #include "graph/passes_internal.h"
 
 /* Does `accept` take the node, once nobody wants its values? Places are as many as those. */
-static bool is_taken(const qb_rewrite *rw, const qb_node *node, qb_problem_filter accept,
-                     const void *user) {
+static bool is_taken(const qb_rewrite *rw, const qb_node *node) {
     qb_desc in[QB_MAX_INPUTS];
     qb_problem problem;
     int32_t out[] = {-1, node->out[0]};
@@ -17,10 +16,10 @@ static bool is_taken(const qb_rewrite *rw, const qb_node *node, qb_problem_filte
     alone.n_out = 2;
     if (!qb_node_problem(rw->graph, &alone, in, &problem)) return false;
     problem.out.dtype = QB_DTYPE_S64;
-    return accept(user, &problem);
+    return rw->accept(rw->user, &problem);
 }
 
-static qb_status match(qb_rewrite *rw, int32_t index, qb_problem_filter accept, const void *user) {
+static qb_status match(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
     if (!qb_node_is(node, "TopK") || node->out[0] < 0) return QB_OK;
@@ -28,7 +27,7 @@ static qb_status match(qb_rewrite *rw, int32_t index, qb_problem_filter accept, 
     const int64_t axis = qb_node_int(node, "axis", -1);
     int32_t places = node->n_out > 1 ? node->out[1] : -1;
     if (!qb_shape_known(&graph->values[y].shape) || !qb_value_is_plain(graph, x) ||
-        !qb_value_is_plain(graph, y) || !is_taken(rw, node, accept, user))
+        !qb_value_is_plain(graph, y) || !is_taken(rw, node))
         return QB_OK;
     if (places < 0) {
         const qb_shape shape = graph->values[y].shape;
@@ -50,14 +49,6 @@ static qb_status match(qb_rewrite *rw, int32_t index, qb_problem_filter accept, 
 
 qb_status qb_fuse_order(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
                         int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
-    for (int32_t i = 0, n = graph->n_nodes; i < n && status == QB_OK; i++) {
-        status = qb_rewrite_refresh(&rw);
-        if (status == QB_OK && graph->nodes[i].op) status = match(&rw, i, accept, user);
-    }
-    if (status == QB_OK) status = qb_rewrite_tidy(&rw);
-    *n_changes = rw.n_changes;
-    qb_rewrite_release(&rw);
-    return status;
+    qb_rewrite rw = {.cx = cx, .graph = graph, .accept = accept, .user = user};
+    return qb_rewrite_fuse(&rw, match, n_changes);
 }

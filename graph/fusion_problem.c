@@ -35,6 +35,17 @@ static void flatten_bias(qb_desc *bias) {
     if (bias->q.n > 1) bias->q.axis = 0;
 }
 
+/* A constant matrix is one of two dimensions to the kernels, whatever ones the graph has in front.
+ */
+static void flatten_matrix(qb_desc *weight, int32_t data_rank) {
+    qb_shape *s = &weight->shape;
+    while (s->rank > 2 && s->rank <= data_rank && s->dim[0] == 1) {
+        memmove(s->dim, s->dim + 1, (size_t)(s->rank - 1) * sizeof *s->dim);
+        s->rank--;
+        if (weight->q.axis > 0) weight->q.axis--;
+    }
+}
+
 static int32_t axis_of(const qb_node *node, int32_t rank, int64_t fallback) {
     int64_t axis = qb_node_int(node, "axis", fallback);
     return (int32_t)(axis < 0 ? axis + rank : axis);
@@ -122,6 +133,8 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
     QB_TRY_WRAP(cx, desc_of(cx, graph, group->out, &p.out), "%s '%s'", anchor->op->name,
                 anchor->name);
     QB_TRY_WRAP(cx, fill(cx, anchor, in, &p), "%s '%s'", anchor->op->name, anchor->name);
+    if (p.kind == QB_KIND_MATMUL && graph->values[group->in[QB_IN_WEIGHT]].data)
+        flatten_matrix(&in[QB_IN_WEIGHT], in[QB_IN_DATA].shape.rank);
     if (group->kind == QB_KIND_CONV_POOL) {
         const qb_node *pool = &graph->nodes[group->node[group->n_nodes - 1]];
         const qb_shape *between = &graph->values[pool->in[0]].shape;

@@ -88,18 +88,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return qb_node_set_string(rw, index, "mode", "wrap");
 }
 
-static qb_status each(qb_rewrite *rw) {
-    for (int32_t i = 0, n = rw->graph->n_nodes; i < n; i++) {
-        QB_TRY(qb_rewrite_refresh(rw));
-        if (rw->graph->nodes[i].op) QB_TRY(match(rw, i));
-    }
-    return qb_rewrite_tidy(rw);
-}
-
 qb_status qb_fuse_rolls(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph};
-    const qb_status status = each(&rw);
-    *n_changes = rw.n_changes;
-    qb_rewrite_release(&rw);
-    return status;
+    return qb_rewrite_fuse(&rw, match, n_changes);
 }

@@ -30,7 +30,7 @@ static int32_t constant_side(const qb_graph *graph, const qb_node *add) {
     return first == second ? -1 : first ? 0 : 1;
 }
 
-static bool match(const qb_rewrite *rw, int32_t index, pattern *p) {
+static bool find(const qb_rewrite *rw, int32_t index, pattern *p) {
     const qb_graph *graph = rw->graph;
     const qb_node *add = &graph->nodes[index];
     const int32_t side = constant_side(graph, add);
@@ -92,19 +92,12 @@ static qb_status rewrite(qb_rewrite *rw, const pattern *p) {
     return qb_rewrite_node(rw, p->first, qb_op_find("Add", ""), in, 2, out);
 }
 
-static qb_status each(qb_rewrite *rw) {
-    for (int32_t i = 0, n = rw->graph->n_nodes; i < n; i++) {
-        pattern p;
-        QB_TRY(qb_rewrite_refresh(rw));
-        if (rw->graph->nodes[i].op && match(rw, i, &p)) QB_TRY(rewrite(rw, &p));
-    }
-    return qb_rewrite_tidy(rw);
+static qb_status match(qb_rewrite *rw, int32_t index) {
+    pattern p;
+    return find(rw, index, &p) ? rewrite(rw, &p) : QB_OK;
 }
 
 qb_status qb_fuse_terms(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph};
-    const qb_status status = each(&rw);
-    *n_changes = rw.n_changes;
-    qb_rewrite_release(&rw);
-    return status;
+    return qb_rewrite_fuse(&rw, match, n_changes);
 }

@@ -14,10 +14,6 @@
 #include "base/hash.h"
 #include "kernels/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define QB_GRAPH_OPSET 21
 
 struct qb_op;
@@ -204,8 +200,4 @@ qb_status qb_onnx_write(qb_ctx *cx, const qb_graph *graph, FILE *stream);
 /* A TensorProto file (.pb of ONNX test data): row-major tensor with memory the caller frees
  * (qb_free(out->data)). `*name` (may be NULL) is new memory. */
 qb_status qb_onnx_load_tensor(qb_ctx *cx, const char *path, qb_tensor *out, char **name);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

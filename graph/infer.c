@@ -1,6 +1,5 @@
 /* Shape and type inference over a whole graph. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/strbuf.h"
 #include "graph_internal.h"

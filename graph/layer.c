@@ -161,8 +161,7 @@ qb_status qb_layer_scale(qb_ctx *cx, qb_graph *graph, const qb_layer *l, const d
         for (int64_t c = 0; c < all; c++) bias[c] = (float)((double)bias[c] * out[c]);
         status = qb_layer_set_bias(cx, graph, l, bias);
     }
-    qb_free(w);
-    qb_free(bias);
+    QB_FREE_ALL(w, bias);
     return status;
 }
 

@@ -6,10 +6,6 @@
 
 #include "graph/op.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Element (group g, output channel o of it, input channel i of it, tap k) of the weight is number
  * g group_stride + o out_stride + i in_stride + k. */
 typedef struct qb_layer {
@@ -48,8 +44,4 @@ qb_status qb_layer_scale(qb_ctx *cx, qb_graph *graph, const qb_layer *layer, con
 qb_status qb_layer_set_bias(qb_ctx *cx, qb_graph *graph, const qb_layer *layer, const float *bias);
 /* The bias as it is, zeros where there is none. */
 void qb_layer_bias(const qb_graph *graph, const qb_layer *layer, float *bias);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 #include "graph/graph.h"
 #include "kernels/chain.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef enum qb_attr_type {
     QB_ATTR_INT,     /* int64_t */
     QB_ATTR_FLOAT,   /* float */
@@ -270,8 +266,4 @@ typedef struct qb_gelu_attrs {
 typedef struct qb_alpha_attrs { /* LeakyRelu, HardSigmoid, Elu ... */
     float alpha, beta;
 } qb_alpha_attrs;
-
-#ifdef __cplusplus
-}
-#endif
 #endif

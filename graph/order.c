@@ -1,5 +1,4 @@
 /* Producers and consumers, and the topological order. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/strbuf.h"
@@ -130,9 +129,7 @@ qb_status qb_graph_sort(qb_ctx *cx, qb_graph *graph) {
     for (size_t i = 0; i < n; i++) sorted[i] = graph->nodes[s.order[i]];
     if (n) memcpy(graph->nodes, sorted, n * sizeof *sorted);
 out:
-    qb_free(sorted);
-    qb_free(block);
-    qb_free(s.state);
+    QB_FREE_ALL(sorted, block, s.state);
     qb_uses_release(&uses);
     return status;
 }

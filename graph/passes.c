@@ -45,7 +45,7 @@ static int32_t count_live(const qb_graph *graph) {
 
 static qb_status run_pass(qb_ctx *cx, qb_graph *graph, const qb_pass *pass, int32_t *n) {
     *n = 0;
-    QB_TRY(pass->run(cx, graph, n));
+    QB_TRY(pass->run ? pass->run(cx, graph, n) : qb_rewrite_each(cx, graph, pass->match, n));
     if (*n == 0) return QB_OK;
     QB_TRY(qb_graph_sweep(cx, graph));
     QB_TRY(qb_graph_infer(cx, graph));

@@ -5,15 +5,14 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
+struct qb_rewrite;
 typedef struct qb_pass {
     const char *name;    /* as in --disable-pass NAME */
     const char *summary; /* one line for the help */
-    /* Sets *n_changes to the number of rewrites done. The graph is inferred and sorted before and
-     * must be sorted after; the driver sweeps, re-infers and (in test builds) verifies. */
+    /* One of both: what is done at each node (see qb_rewrite_each), or to the graph. That sets
+     * *n_changes to the number of rewrites done. The graph is inferred and sorted before and must
+     * be sorted after; the driver sweeps, re-infers and (in test builds) verifies. */
+    qb_status (*match)(struct qb_rewrite *rw, int32_t node);
     qb_status (*run)(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 } qb_pass;
 
@@ -31,8 +30,4 @@ typedef struct qb_optimize_report {
 /* Runs all passes in order until nothing changes (at most 16 rounds). `report` may be NULL. */
 qb_status qb_optimize(qb_ctx *cx, qb_graph *graph, const qb_optimize_options *options,
                       qb_optimize_report *report);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include "graph/op.h"
 #include "include/qbench/plugin.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_plugins qb_plugins;
 
 /* One loaded library. */
@@ -59,8 +55,4 @@ qb_status qb_plugin_workspace(qb_ctx *cx, const qb_node *node, qbench_memory_spa
                               size_t *bytes);
 qb_status qb_plugin_run(qb_ctx *cx, const qb_node *node, qbench_memory_space place,
                         const qbench_plugin_run *run);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -55,8 +54,7 @@ void qb_plugins_release(qb_plugins *plugins) {
     if (!plugins || atomic_fetch_sub(&plugins->references, 1) > 1) return;
     for (int32_t i = 0; i < plugins->n; i++) dlclose(plugins->plugin[i]->library);
     qb_arena_free(plugins->arena);
-    qb_free(plugins->plugin);
-    qb_free(plugins);
+    QB_FREE_ALL(plugins->plugin, plugins);
 }
 
 int32_t qb_plugins_count(const qb_plugins *plugins) { return plugins ? plugins->n : 0; }

@@ -22,6 +22,20 @@ out:
     return status;
 }
 
+qb_status qb_rewrite_fuse(qb_rewrite *rw, qb_match match, int32_t *n_changes) {
+    qb_status status = QB_OK;
+    for (int32_t i = 0, n = rw->graph->n_nodes; i < n; i++) {
+        if (!rw->graph->nodes[i].op) continue;
+        QB_GO(qb_rewrite_refresh(rw));
+        QB_GO(match(rw, i));
+    }
+    QB_GO(qb_rewrite_tidy(rw));
+    *n_changes = rw->n_changes;
+out:
+    qb_rewrite_release(rw);
+    return status;
+}
+
 qb_status qb_rewrite_tidy(qb_rewrite *rw) {
     int32_t n;
     if (rw->n_changes == 0) return QB_OK;

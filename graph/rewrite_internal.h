@@ -81,6 +81,8 @@ typedef struct qb_rewrite {
     qb_uses uses;      /* of the graph as it is when a match starts */
     int32_t n_changes; /* counted by the matches */
     bool unsorted;     /* nodes were appended */
+    bool (*accept)(const void *user, const qb_problem *problem); /* fusions: is there a kernel? */
+    const void *user;                                            /* what `accept` is told */
     qb_rewrite_index index;
 } qb_rewrite;
 
@@ -88,6 +90,9 @@ typedef struct qb_rewrite {
 typedef qb_status (*qb_match)(qb_rewrite *rw, int32_t node);
 /* Calls `match` for every live node in order, with `uses` up to date each time, then sorts. */
 qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes);
+/* The same for the live nodes that are there at the start, then tidies; `rw` is begun with what the
+ * matches need, and released here. */
+qb_status qb_rewrite_fuse(qb_rewrite *rw, qb_match match, int32_t *n_changes);
 
 /* After changes: checks them, sorts, and removes what nothing reads any more. */
 qb_status qb_rewrite_tidy(qb_rewrite *rw);

@@ -208,12 +208,8 @@ qb_status qb_rewrite_check(qb_rewrite *rw) {
 }
 
 void qb_rewrite_release(qb_rewrite *rw) {
-    qb_free(rw->uses.producer);
-    qb_free(rw->uses.n_users);
-    qb_free(rw->uses.users);
-    qb_free(rw->index.links);
-    qb_free(rw->index.capacity);
-    qb_free(rw->index.touched);
+    QB_FREE_ALL(rw->uses.producer, rw->uses.n_users, rw->uses.users, rw->index.links,
+                rw->index.capacity, rw->index.touched);
     qb_arena_free(rw->index.arena);
     rw->uses = (qb_uses){0};
     rw->index = (qb_rewrite_index){0};

@@ -9,7 +9,6 @@
 
 #include "graph/op.h"
 #include "graph_internal.h"
-#include "kernels/ref.h"
 
 int64_t qb_size_of_dim(int64_t dim) {
     return dim >= 0 ? dim : dim == -1 ? QB_SIZE_UNKNOWN : QB_SIZE_UNKNOWN - dim;

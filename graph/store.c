@@ -428,8 +428,7 @@ static qb_status check(reader *r) {
         if (!qb_shape_equal(&stored[i], &graph->values[i].shape) ||
             types[i] != graph->values[i].dtype)
             status = bad(r, "a stored shape or type is not the one that follows from the inputs");
-    qb_free(stored);
-    qb_free(types);
+    QB_FREE_ALL(stored, types);
     return status;
 }
 

@@ -6,10 +6,6 @@
 #include "base/strbuf.h"
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where the data of a constant goes. */
 typedef enum qb_store_where {
     QB_STORE_INSIDE,
@@ -38,8 +34,4 @@ typedef struct qb_store_memory {
  * messages. Errors: QB_STATUS_FORMAT, QB_STATUS_UNSUPPORTED (an operator that is not known). */
 qb_status qb_graph_restore(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                            const qb_store_memory *memory, qb_graph **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

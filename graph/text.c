@@ -8,7 +8,6 @@
  *
  * A constant appears before its first user; up to 8 elements are written out, larger data by hash.
  * The file's opset and path are left out: text tells whether two graphs compute the same. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/strbuf.h"

@@ -1,7 +1,5 @@
 /* What must hold in every graph. A failure here is our own bug, never the user's. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "graph_internal.h"
 

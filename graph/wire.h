@@ -7,10 +7,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_span {
     const uint8_t *data;
     size_t size;
@@ -33,8 +29,4 @@ qb_status qb_wire_check(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_s
 qb_status qb_wire_unpack(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_span bytes,
                          ProtobufCMessage **out);
 void qb_wire_free(ProtobufCMessage *message); /* accepts NULL */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,6 +1,5 @@
 #include "graph/zoo.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "graph/zoo/zoo_internal.h"

@@ -8,10 +8,6 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct qb_zoo;
 
 typedef struct qb_zoo_model {
@@ -43,8 +39,4 @@ qb_status qb_zoo_build(qb_ctx *cx, const char *name, uint64_t seed, const qb_zoo
                        qb_graph **out);
 /* Constants that training would have set: all but running statistics and shapes. */
 int64_t qb_zoo_parameters(const qb_graph *graph);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

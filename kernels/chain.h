@@ -4,7 +4,10 @@
  * Numbers live in registers: the problem's inputs (quantized values as the reals they stand for,
  * integers and conditions as floats), then constants, then the results of the operations in order.
  * The last operation's is the result. Every operation works on the whole output shape; inputs
- * broadcast. */
+ * broadcast.
+ *
+ * A chain of integers (`integer`) has them in registers of 64 bits instead: inputs and result are
+ * S32, S64 or BOOL, nothing is quantized. */
 #ifndef QB_KERNELS_CHAIN_H
 #define QB_KERNELS_CHAIN_H
 
@@ -24,6 +27,7 @@ typedef enum qb_function {
 #include "kernels/functions.def"
 #undef QB_FUNCTION
     QB_FUNCTION_QUANTIZE, /* to quantized values and back; not of an operator */
+    QB_FUNCTION_MODULO,   /* of integers alone, with the sign of the divisor */
     QB_FUNCTION_COUNT
 } qb_function;
 
@@ -40,6 +44,7 @@ typedef struct qb_chain_operation {
     qb_function function;
     int32_t in[3];                /* registers; those that the function has */
     qb_chain_quantized quantized; /* QUANTIZE */
+    bool narrow;                  /* of integers: the result wraps to 32 bits */
 } qb_chain_operation;
 
 typedef struct qb_chain {
@@ -47,10 +52,13 @@ typedef struct qb_chain {
     float constant[QB_CHAIN_CONSTANTS];
     qb_chain_operation operation[QB_CHAIN_OPERATIONS];
     bool divide; /* how the result is quantized, where it is */
+    bool integer;
 } qb_chain;
 
 /* Arguments of a function, 1 to 3. */
 int32_t qb_function_arguments(qb_function function);
+/* Has kernels/integers.def the function? */
+bool qb_function_of_integers(qb_function function);
 /* Can a step read or write this type? Reals (a device's also in f16), 8-bit values with one scale,
  * and without scales conditions and integers of 32 and 64 bits, which are made floats (and results
  * integers again). */

@@ -25,8 +25,7 @@ qb_status qb_compiled_create(qb_ctx *cx, qb_compiled **out) {
 void qb_compiled_free(qb_compiled *c) {
     if (!c) return;
     for (int32_t i = 0; i < c->n; i++) qb_free(c->entry[i].own);
-    qb_free(c->entry);
-    qb_free(c);
+    QB_FREE_ALL(c->entry, c);
 }
 
 static const entry *find(const qb_compiled *c, qb_hash key) {

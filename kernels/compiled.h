@@ -6,10 +6,6 @@
 
 #include "base/hash.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_compiled qb_compiled;
 
 qb_status qb_compiled_create(qb_ctx *cx, qb_compiled **out);
@@ -31,8 +27,4 @@ qb_status qb_compiled_take(qb_ctx *cx, qb_compiled *compiled, const qb_compiled 
 /* The entries in the order in which they were added. */
 int32_t qb_compiled_count(const qb_compiled *compiled);
 const void *qb_compiled_entry(const qb_compiled *compiled, int32_t i, qb_hash *key, size_t *bytes);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

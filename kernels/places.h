@@ -4,10 +4,6 @@
 
 #include "kernels/problem.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where a walk stands: the place begins at `base` and what the indices add, which are tuple number
  * `tuple`. */
 typedef struct qb_place {
@@ -21,8 +17,4 @@ qb_place qb_places_begin(const qb_places *places, int64_t i);
 void qb_places_next(const qb_places *places, qb_place *place, int64_t n);
 /* Loops that are one for the data and the indices become one; at least one is left. */
 void qb_places_simplify(qb_places *places);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

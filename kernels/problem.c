@@ -190,7 +190,10 @@ void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
                        (long long)p->places.along[d], (long long)p->places.named[d]);
     for (int32_t i = 0; p->chain && i < p->chain->n_operations; i++) {
         const qb_chain_operation *o = &p->chain->operation[i];
-        qb_strbuf_addf(text, "%c%d", i == 0 ? ';' : ',', (int)o->function);
+        qb_strbuf_addf(text, "%c%d%s", i == 0 ? ';' : ',', (int)o->function,
+                       !p->chain->integer ? ""
+                       : o->narrow        ? "w"
+                                          : "i");
         for (int32_t a = 0; a < qb_function_arguments(o->function); a++)
             qb_strbuf_addf(text, ":%d", (int)o->in[a]);
     }

@@ -9,10 +9,6 @@
 
 #include "kernels/problem.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Can the reference run this problem? Layouts ROW (ANY counts as ROW; COPY takes all), float inputs
  * in f32 or quantized ones with one scale a tensor (weights: one scale a channel), at most 3
  * spatial dimensions, channel slices only where CONV, POOL, UNARY, CONCAT and COPY touch them. An
@@ -73,8 +69,4 @@ void qb_walk_next(qb_walk *walk);
 
 /* Copies a run of n elements of `size` bytes, source elements `step` apart (in elements). */
 void qb_copy_run(void *to, const void *from, int64_t step, int64_t n, size_t size);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

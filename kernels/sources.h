@@ -4,10 +4,6 @@
 
 #include "kernels/tactic.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A bit for each library. */
 enum { QB_SOURCE_OWN = 0, QB_SOURCE_CUDNN = 1, QB_SOURCE_CUBLAS_LT = 2, QB_SOURCES_ALL = 3 };
 
@@ -18,8 +14,4 @@ uint32_t qb_tactic_source(const qb_tactic *tactic);
  * *without), one with + is not. Sources of TensorRT that qbench has nothing of are taken and change
  * nothing. NULL: none is left out. QB_STATUS_USAGE names the word that is wrong. */
 qb_status qb_sources_parse(qb_ctx *cx, const char *text, uint32_t *without);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "kernels/problem.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* All `count` elements as they are. */
 qb_strided qb_strided_all(int64_t count);
 /* `second` of the elements that `first` takes, in that order. False where one loop over the data
@@ -19,8 +15,4 @@ bool qb_strided_is_memory(const qb_strided *strided, const qb_desc *in, const qb
 /* With channels last on both sides: are the elements of a result's pixel from one pixel's channels?
  * False also where qb_strided_loops_of is. */
 bool qb_strided_keeps_pixels(const qb_strided *strided, const qb_desc *in, const qb_desc *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

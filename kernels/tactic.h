@@ -10,10 +10,6 @@
 #include "kernels/problem.h"
 #include "kernels/workers.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* How integer results from integer data relate to kernels/ref (and those of COPY from any data).
  * What comes from float sums is compared by tolerance, and within 1 when it is quantized. */
 typedef enum qb_exactness { QB_EXACT, QB_WITHIN_1_LSB } qb_exactness;
@@ -87,7 +83,20 @@ typedef struct qb_tactic {
      * be beaten). NULL: it tries nothing, or all. */
     qb_status (*compete)(qb_ctx *cx, const struct qb_tactic *tactic, const qb_problem *problem,
                          const bool *constant, double to_beat, qb_kernel **out);
+    /* What some backend's create makes of it: a kernel with zeroed state of so many bytes, which
+     * `fill` sets, and `launch` with it. */
+    size_t state_bytes;
+    void (*fill)(const qb_problem *problem, int threads, qb_kernel *kernel);
 } qb_tactic;
+
+/* The descriptor qb_tactic_SYMBOL; behind `create` may stand further members. */
+#define QB_TACTIC(SYMBOL, NAME, BACKEND, KIND, EXACTNESS, SUPPORTS, ...)                           \
+    const qb_tactic qb_tactic_##SYMBOL = {.name = NAME,                                            \
+                                          .backend = BACKEND,                                      \
+                                          .kind = KIND,                                            \
+                                          .exactness = EXACTNESS,                                  \
+                                          .supports = SUPPORTS,                                    \
+                                          .create = __VA_ARGS__}
 
 /* All tactics compiled in, in order of preference within a backend; a reference tactic stands last
  * for each kind up to COPY but NODE (eval runs that and the kinds behind). Ends with NULL. */
@@ -108,8 +117,4 @@ qb_status qb_kernel_alloc(qb_ctx *cx, const qb_tactic *tactic, const qb_problem 
  * it. All owners belong to one thread. */
 qb_kernel *qb_kernel_share(qb_kernel *kernel);
 void qb_kernel_free(qb_kernel *kernel); /* calls destroy; accepts NULL */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

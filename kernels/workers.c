@@ -169,8 +169,7 @@ void qb_workers_free(qb_workers *w) {
     for (int i = 0; i < w->n_started; i++) pthread_join(w->member[i].thread, NULL);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
-    qb_free(w->member);
-    qb_free(w);
+    QB_FREE_ALL(w->member, w);
 }
 
 static void one_loop(qb_workers *w, uint64_t n, qb_task_fn fn, void *argument) {

@@ -12,10 +12,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_workers qb_workers;
 typedef void (*qb_task_fn)(int64_t task, void *argument);
 
@@ -26,8 +22,4 @@ void qb_workers_free(qb_workers *workers); /* no loop may be running */
 /* Runs fn(task, argument) for tasks 0..n-1, each once, in any order and on any thread, and returns
  * when all are done. One caller at a time; not from inside a task. Allocates nothing. */
 void qb_workers_run(qb_workers *workers, int64_t n, qb_task_fn fn, void *argument);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

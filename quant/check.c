@@ -121,10 +121,8 @@ qb_status qb_lint_found(qb_lint *lint, int32_t node, const char *fmt, ...) {
 }
 
 void qb_findings_release(qb_findings *findings) {
-    for (int32_t i = 0; i < findings->n; i++) {
-        qb_free(findings->item[i].node);
-        qb_free(findings->item[i].what);
-    }
+    for (int32_t i = 0; i < findings->n; i++)
+        QB_FREE_ALL(findings->item[i].node, findings->item[i].what);
     qb_free(findings->item);
     *findings = (qb_findings){0};
 }

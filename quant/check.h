@@ -4,10 +4,6 @@
 
 #include "quant/target.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_finding {
     const char *rule; /* "zero-point" */
     char *node;       /* "Conv 'conv1'", the operator and the node's (or its output's) name */
@@ -25,8 +21,4 @@ typedef struct qb_findings {
  * Breaking them is no error: it is what `out` lists. */
 qb_status qb_check(qb_ctx *cx, const qb_graph *graph, const qb_target *target, qb_findings *out);
 void qb_findings_release(qb_findings *findings); /* accepts a zeroed one */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

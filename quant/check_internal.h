@@ -21,6 +21,10 @@ typedef struct qb_rule {
     qb_status (*check)(qb_lint *lint, int32_t node);
 } qb_rule;
 
+/* The rule whose `check` is the function CHECK. */
+#define QB_LINT_RULE(CHECK, NAME, TARGETS, MEND)                                                   \
+    const qb_rule qb_rule_##CHECK = {.name = NAME, .targets = TARGETS, .mend = MEND, .check = CHECK}
+
 /* Adds a finding at a node (-1: the model). */
 qb_status qb_lint_found(qb_lint *lint, int32_t node, const char *fmt, ...) QB_PRINTF(3, 4);
 

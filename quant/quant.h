@@ -7,10 +7,6 @@
 #include "quant/target.h"
 #include "quant/weight_range.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_quant_options {
     const char *method;        /* which of the table's methods; NULL: its first */
     const qb_target *target;   /* whom the result is for; NULL: qbench's own engines */
@@ -49,8 +45,4 @@ qb_status qb_quantize(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
  * 16): S = (hi - lo) / (2^b - 1), Z = round(qmin - lo / S) for affine; S = max(|lo|, |hi|) /
  * (2^(b-1) - 1) for symmetric. An empty or all-zero range gives scale 1. */
 void qb_affine_params(qb_range range, qb_act_scheme scheme, int bits, float *scale, int32_t *zero);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -5,10 +5,6 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Types and zero points of quantized activations. */
 typedef enum qb_act_scheme {
     QB_SCHEME_U8_AFFINE, /* default: never-negative tensors get zero point 0 and all 256 quantized
@@ -32,8 +28,4 @@ typedef struct qb_target {
 const qb_target *const *qb_targets(int32_t *n);
 /* By name; QB_STATUS_USAGE listing the known ones. */
 qb_status qb_target_find(qb_ctx *cx, const char *name, const qb_target **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,10 +7,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_weight_range {
     const char *name;    /* "mse" */
     const char *summary; /* one line for the help */
@@ -23,8 +19,4 @@ typedef struct qb_weight_range {
 const qb_weight_range *const *qb_weight_ranges(int32_t *n);
 /* By name; QB_STATUS_USAGE listing the known ones. */
 qb_status qb_weight_range_find(qb_ctx *cx, const char *name, const qb_weight_range **out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

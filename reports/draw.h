@@ -7,10 +7,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_drawing {
     const char *name;
     int height; /* pixels of the SVG, which is 640 wide; the PNG has half as many again */
@@ -28,8 +24,4 @@ qb_status qb_draw(qb_ctx *cx, const qb_drawing *figure, const char *folder);
 
 /* A gnuplot string constant. Names come from files: a quote in one must not end the string. */
 void qb_gnuplot_string(FILE *stream, const char *text);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

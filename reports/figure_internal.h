@@ -32,9 +32,15 @@ const qb_run_step *qb_step_named(const qb_run_row *row, const char *name);
 /* A title in the middle of the picture, above the graph: gnuplot centres its own on the graph, and
  * cuts what is longer than that. */
 void qb_gnuplot_title(FILE *stream, const char *text);
+/* How many lines a key of the rows has, three at least: one each where names are long, else half as
+ * many, for two columns have room. */
+int qb_key_lines(const qb_run *run);
+/* How much taller than with three lines a picture is. */
+int qb_key_extra(const qb_run *run);
 /* A key of so many lines below the axis' label, at the lower edge. */
 void qb_gnuplot_key_below(FILE *stream, int lines);
-/* Horizontal bars, a row each, the first on top: axes without the x range. */
+/* Horizontal bars, a row each, the first on top: axes without the x range. For names beside them:
+ * name(text) in two lines where it is long, line(text) in one, without what it begins with. */
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows);
 /* At most six ticks, at round numbers, on an axis from 0 to `high` > 0. */
 void qb_gnuplot_ticks_from_zero(FILE *stream, double high);

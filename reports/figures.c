@@ -97,6 +97,16 @@ void qb_gnuplot_title(FILE *stream, const char *text) {
     fprintf(stream, " at screen 0.5, graph 1 center offset 0, 1\n");
 }
 
+int qb_key_lines(const qb_run *run) {
+    enum { LEAST = 3, SHORT = 24, SIDE_BY_SIDE = 2 };
+    bool is_long = false;
+    for (int32_t r = 0; r < run->n_rows; r++) is_long |= strlen(run->row[r].precision) > SHORT;
+    const int lines = is_long ? run->n_rows : (run->n_rows + SIDE_BY_SIDE - 1) / SIDE_BY_SIDE;
+    return lines > LEAST ? lines : LEAST;
+}
+
+int qb_key_extra(const qb_run *run) { return 20 * (qb_key_lines(run) - 3); }
+
 void qb_gnuplot_key_below(FILE *stream, int lines) {
     fprintf(stream,
             "set bmargin %d\n"
@@ -110,6 +120,8 @@ void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
             "at(text) = strstrt(text, '+') > 0 ? strstrt(text, '+') : 29\n"
             "name(text) = strlen(text) <= 26 ? text : "
             "cut(substr(text, 1, at(text) - 1)).\"\\n\".cut(substr(text, at(text), 400))\n"
+            "line(text) = strlen(text) <= 26 ? text : '..'.substr(text, strlen(text) - 23, "
+            "strlen(text))\n"
             "set yrange [%.1f:-0.6]\n"
             "set ytics scale 0\n"
             "set style fill solid 1.0 noborder\n"

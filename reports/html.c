@@ -55,16 +55,18 @@ void qb_html_number(FILE *stream, const char *format, double value) {
     qb_html_cell(stream, text, value);
 }
 
-/* Headings may break between words, not at the hyphen of "top-1". */
+/* Headings may break between words and before each '+' of a precision, not at the hyphen of
+ * "top-1". */
 static void put_title(FILE *stream, const char *title) {
     while (*title) {
-        const size_t n = strcspn(title, " ");
+        const size_t n = 1 + strcspn(title + 1, " +");
+        if (*title == '+') fputs("<wbr>", stream);
         const bool whole = memchr(title, '-', n) != NULL;
         if (whole) fputs("<span>", stream);
         put_escaped(stream, title, n);
         if (whole) fputs("</span>", stream);
         title += n;
-        if (*title) fputc(*title++, stream);
+        if (*title == ' ') fputc(*title++, stream);
     }
 }
 

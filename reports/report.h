@@ -6,10 +6,6 @@
 
 #include "eval/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- columns: what every form of the table shows ---- */
 
 #define QB_CELL 96 /* longest cell; longer names are cut */
@@ -98,8 +94,4 @@ qb_ceilings qb_report_roof(const qb_run *run);
  * folder that qb_report_figures drew into; NULL: a page without figures. */
 qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const qb_verdict *verdict,
                          const char *figures, FILE *stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -68,9 +68,7 @@ void qb_costs_share_conversions(qb_costs *c, double copy_rate) {
 }
 
 void qb_costs_release(qb_costs *costs) {
-    qb_free(costs->more);
-    qb_free(costs->apart);
-    qb_free(costs->saved);
+    QB_FREE_ALL(costs->more, costs->apart, costs->saved);
     *costs = (qb_costs){0};
 }
 

@@ -7,10 +7,6 @@
 #include "search/interleaved.h"
 #include "search/space.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_costs {
     const qb_space *space;
     double *more;  /* [groups] seconds more when this group alone is float, conversions included */
@@ -54,8 +50,4 @@ double qb_noise_of(const qb_noise *noise, int32_t n_groups, const bool *is_float
 /* Changes one group at a time for as long as time + weight * noise falls, from what `is_float`
  * holds. noise NULL: time alone. */
 void qb_costs_descend(const qb_costs *costs, const qb_noise *noise, double weight, bool *is_float);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,10 +4,6 @@
 
 #include "search/space.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Chooses for engines of the host among integers, f32 and, where the processor has it, bf16, for
  * each group: what steps take proposes, and whole engines that run against each other decide; what
  * is not clearly faster than all integers is not taken. *graph is the quantized graph (a float one
@@ -15,8 +11,4 @@ extern "C" {
  * their times do. The build of a device decides by itself (mixed precision in engine/tune): there
  * *graph is all integers. */
 qb_status qb_fastest(qb_ctx *cx, const qb_space *space, qb_graph **graph, qb_dtype *floats);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 #include "engine/engine.h"
 #include "eval/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Inputs for engines of one shape: noise, or indices of 0. */
 typedef struct qb_timing_inputs {
     int32_t n;
@@ -49,8 +45,4 @@ void qb_step_times_release(qb_step_times *times); /* accepts zeroed */
 /* Seconds that `other` takes more than `base`, from the steps that only one of them has: those
  * that both have would add noise alone. */
 double qb_step_times_more(const qb_step_times *base, const qb_step_times *other);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/strbuf.h"
 
 #define SCHEMA "qbench.search-cache/1"
 #define JOURNAL_MAX ((size_t)256 << 20)
@@ -142,8 +141,7 @@ void qb_journal_close(qb_journal *j) {
     if (!j) return;
     if (j->stream) fclose(j->stream);
     json_decref(j->results);
-    qb_free(j->path);
-    qb_free(j);
+    QB_FREE_ALL(j->path, j);
 }
 
 int32_t qb_journal_taken(const qb_journal *j) { return j->taken; }

@@ -13,10 +13,6 @@
 
 #include "base/ctx.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_journal qb_journal;
 
 /* `of` (reference taken) is what the results depend on. With `resume` those of the file are taken
@@ -31,8 +27,4 @@ const json_t *qb_journal_find(const qb_journal *journal, const char *kind, const
 /* Adds one (reference taken, also on failure), in the file when this returns. */
 qb_status qb_journal_add(qb_ctx *cx, qb_journal *journal, const char *kind, const char *key,
                          json_t *value);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

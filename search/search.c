@@ -135,8 +135,7 @@ static qb_status time_together(qb_ctx *cx, searcher *s, qb_search_point *const *
             QB_GO(keep_time(cx, s, points[i]->key, &times[i + 1], base.ms));
 out:
     for (int32_t i = 0; i < n; i++) qb_engine_free(own[i]);
-    qb_free(integers.is_float);
-    qb_free(key);
+    QB_FREE_ALL(integers.is_float, key);
     return status;
 }
 
@@ -183,8 +182,7 @@ static qb_status measure(qb_ctx *cx, searcher *s) {
     }
     if (status == QB_OK) status = time_points(cx, s, out->point + before, n);
     drop_proposals(s);
-    qb_free(list);
-    qb_free(score);
+    QB_FREE_ALL(list, score);
     if (status == QB_OK) qb_search_judge(&s->o->limits, out);
     return status;
 }
@@ -275,9 +273,7 @@ static qb_status score_each(qb_ctx *cx, searcher *s, bool value) {
     for (int32_t g = 0; g < n && status == QB_OK; g++)
         *(value ? &s->out->group[g].back : &s->out->group[g].alone) = score[g];
     for (int32_t g = 0; all && g < n; g++) qb_free(all[g].is_float);
-    qb_free(score);
-    qb_free(all);
-    qb_free(list);
+    QB_FREE_ALL(score, all, list);
     return status;
 }
 
@@ -617,9 +613,7 @@ qb_status qb_search_run(qb_ctx *cx, const qb_search_options *o, qb_search *out) 
                                            "nothing of the model can be computed in integers");
     drop_proposals(&s);
     for (int32_t f = 0; s.costs && f < o->n_floats; f++) qb_costs_release(&s.costs[f]);
-    qb_free(s.costs);
-    qb_free(s.noise.of);
-    qb_free(s.noise.pair);
+    QB_FREE_ALL(s.costs, s.noise.of, s.noise.pair);
     qb_step_times_release(&s.steps);
     qb_timing_inputs_release(&s.inputs);
     qb_engine_free(s.integers);
@@ -628,12 +622,8 @@ qb_status qb_search_run(qb_ctx *cx, const qb_search_options *o, qb_search *out) 
 }
 
 void qb_search_release(qb_search *search) {
-    for (int32_t i = 0; i < search->n_points; i++) {
-        qb_free(search->point[i].a.is_float);
-        qb_free(search->point[i].key);
-    }
-    qb_free(search->point);
-    qb_free(search->group);
-    qb_free(search->metric);
+    for (int32_t i = 0; i < search->n_points; i++)
+        QB_FREE_ALL(search->point[i].a.is_float, search->point[i].key);
+    QB_FREE_ALL(search->point, search->group, search->metric);
     *search = (qb_search){0};
 }

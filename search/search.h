@@ -16,10 +16,6 @@
 #include "search/journal.h"
 #include "search/space.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What an alternative's accuracy is, against the float model on the same samples; NaN: it cannot be
  * measured. */
 typedef struct qb_search_score {
@@ -102,8 +98,4 @@ qb_status qb_search_recall_data(qb_ctx *cx, const qb_journal *journal, qb_search
 /* "0/f32/0010": way, type of floats, a digit for each group. New memory. Without a float group the
  * type does not matter. */
 char *qb_search_key(qb_ctx *cx, const qb_space *space, const qb_alternative *alternative);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include "engine/engine.h"
 #include "quant/quant.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One way to quantize all of the model: plain ranges, or what makes INT8 itself better. An
  * alternative names one by its number. Not owned; what it points to outlives the space. */
 typedef struct qb_space_way {
@@ -69,8 +65,4 @@ qb_status qb_space_build(qb_ctx *cx, const qb_space *space, const qb_alternative
                          qb_engine **out);
 /* How many of its groups are float. */
 int32_t qb_space_count_float(const qb_space *space, const qb_alternative *alternative);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -25,10 +25,7 @@ static void set_free(const qb_engines *e, qb_engine_set *set) {
         qb_context_free(set->context[i]);
     for (int32_t i = n * e->options.n_devices - 1; set->engine && i >= 0; i--)
         if (owns(e, set, i)) qb_engine_free(set->engine[i]);
-    qb_free(set->context);
-    qb_free(set->engine);
-    qb_free(set->shape);
-    qb_free(set);
+    QB_FREE_ALL(set->context, set->engine, set->shape, set);
 }
 
 static qb_status set_create(qb_ctx *cx, const qb_engines *e, qb_engine_set **out) {
@@ -84,8 +81,7 @@ void qb_engines_free(qb_engines *e) {
     for (int32_t i = 0; i < e->n; i++) set_free(e, e->set[i]);
     pthread_cond_destroy(&e->built);
     pthread_mutex_destroy(&e->lock);
-    qb_free(e->set);
-    qb_free(e);
+    QB_FREE_ALL(e->set, e);
 }
 
 /* ---- called with the lock held ---- */

@@ -5,10 +5,6 @@
 
 #include "engine/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Most sets of engines that are kept, and bytes of theirs, unless more are in use at once. */
 #define QB_ENGINES_SETS 8
 #define QB_ENGINES_BYTES ((size_t)512 << 20)
@@ -52,8 +48,4 @@ void qb_engines_release(qb_engines *engines, qb_engine_set *set);
 /* The engines that a worker runs, one a kind. */
 qb_engine *const *qb_engines_of(const qb_engines *engines, const qb_engine_set *set,
                                 int32_t worker);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -9,10 +9,6 @@
 #include "engine/devices.h"
 #include "stream/workers.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What to run: an engine of one thread is built for each combination of input shapes. On several
  * devices it is built on the first and copied to the others, or built on each where
  * `spec.first_tactic` makes all builds the same; worker w runs on the device w modulo their number.
@@ -57,8 +53,4 @@ typedef struct qb_stream_options {
 
 /* The first error of any worker stops all and is returned. */
 qb_status qb_stream(qb_ctx *cx, const qb_stream_options *options, qb_stream_result *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

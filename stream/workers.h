@@ -4,10 +4,6 @@
 
 #include "datasets/loader.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Sample i of a batch, by worker 0 .. workers - 1; calls with the same number never overlap.
  * Several threads call it, in no particular order of samples. */
 typedef qb_status (*qb_worker_fn)(qb_ctx *cx, void *user, int32_t worker, const qb_batch *batch,
@@ -35,8 +31,4 @@ typedef struct qb_stream_result {
 /* Every sample through `sample` once. The first error of any worker stops all and is returned. */
 qb_status qb_stream_workers_run(qb_ctx *cx, const qb_stream_workers_options *options,
                                 qb_stream_result *out);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -45,8 +45,7 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
         *out = (qb_kept){-at, at};
     }
     qb_status status = m && count ? QB_OK : cx->code;
-    qb_free(count);
-    qb_free(m);
+    QB_FREE_ALL(count, m);
     return status;
 }
 

@@ -7,7 +7,6 @@
  * may fall on one tail.
  *
  * Inside a bin values count as evenly spread. P = 100 is minmax. */
-#include <math.h>
 
 #include "calib/calib.h"
 

@@ -16,18 +16,11 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "method",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, method),
-     .argument = "NAME",
-     .help = "compare the ranges by this method (default: each one's first)"},
-    {.name = "max-change",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, max_change),
-     .argument = "PERCENT",
-     .help = "exit with 3 where a range moved by more, or a tensor is on one side only",
-     .given_offset = offsetof(options, max_change_given),
-     .max = 1e9},
+    QB_TEXT(options, "method", method, "NAME",
+            "compare the ranges by this method (default: each one's first)"),
+    QB_DOUBLE(options, "max-change", max_change, "PERCENT", 0, 1e9,
+              "exit with 3 where a range moved by more, or a tensor is on one side only",
+              .given_offset = offsetof(options, max_change_given)),
     {0},
 };
 

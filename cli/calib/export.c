@@ -14,16 +14,10 @@ typedef struct options {
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_MODEL_OPTIONS(options),
-    {.name = "format",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, format),
-     .argument = "NAME",
-     .help = "trt, ort-json, ort-cache, ort-flatbuffers, ncnn, ppq or aimet"},
-    {.name = "method",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, method),
-     .argument = "NAME",
-     .help = "the ranges by this method (default: the calibration's first)"},
+    QB_TEXT(options, "format", format, "NAME",
+            "trt, ort-json, ort-cache, ort-flatbuffers, ncnn, ppq or aimet"),
+    QB_TEXT(options, "method", method, "NAME",
+            "the ranges by this method (default: the calibration's first)"),
     {0},
 };
 

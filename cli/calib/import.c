@@ -13,11 +13,8 @@ typedef struct options {
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_MODEL_OPTIONS(options),
-    {.name = "format",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, format),
-     .argument = "NAME",
-     .help = "trt, ort-json, ort-cache, ort-flatbuffers, ncnn, ppq or aimet (default: found out)"},
+    QB_TEXT(options, "format", format, "NAME",
+            "trt, ort-json, ort-cache, ort-flatbuffers, ncnn, ppq or aimet (default: found out)"),
     {0},
 };
 

@@ -12,11 +12,8 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "method",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, method),
-     .argument = "LIST",
-     .help = "methods to choose ranges by (default: those of the files)"},
+    QB_TEXT(options, "method", method, "LIST",
+            "methods to choose ranges by (default: those of the files)"),
     {0},
 };
 

@@ -21,16 +21,8 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "tensor",
-     .letter = 't',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, tensor),
-     .argument = "NAME",
-     .help = "only tensors of this name (glob)"},
-    {.name = "symmetric",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, symmetric),
-     .help = "judge ranges as symmetric int8 (default: affine)"},
+    QB_TEXT(options, "tensor", tensor, "NAME", "only tensors of this name (glob)", .letter = 't'),
+    QB_FLAG(options, "symmetric", symmetric, "judge ranges as symmetric int8 (default: affine)"),
     {0},
 };
 
@@ -202,8 +194,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!folder) QB_GO(cx->code);
     status = plot(cx, o, t, folder);
 out:
-    qb_free(path);
-    qb_free(folder);
+    QB_FREE_ALL(path, folder);
     qb_table_free(t);
     return status;
 }

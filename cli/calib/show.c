@@ -17,16 +17,8 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "tensor",
-     .letter = 't',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, tensor),
-     .argument = "NAME",
-     .help = "only tensors of this name (glob)"},
-    {.name = "symmetric",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, symmetric),
-     .help = "judge ranges as symmetric int8 (default: affine)"},
+    QB_TEXT(options, "tensor", tensor, "NAME", "only tensors of this name (glob)", .letter = 't'),
+    QB_FLAG(options, "symmetric", symmetric, "judge ranges as symmetric int8 (default: affine)"),
     {0},
 };
 

@@ -1,6 +1,5 @@
 /* qbench bench: how fast a model runs, with trtexec's options and definitions. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -32,74 +31,60 @@ typedef struct options {
     qb_trust_flags trust;
 } options;
 
-#define TEXT(NAME, FIELD, ARGUMENT, HELP)                                                          \
-    {                                                                                              \
-        .name = NAME, .type = QB_OPT_STRING, .offset = offsetof(options, FIELD),                   \
-        .argument = ARGUMENT, .help = HELP                                                         \
-    }
-#define NUMBER(NAME, FIELD, TYPE, ARGUMENT, MIN, MAX, HELP)                                        \
-    {                                                                                              \
-        .name = NAME, .type = TYPE, .offset = offsetof(options, FIELD), .argument = ARGUMENT,      \
-        .help = HELP, .min = MIN, .max = MAX                                                       \
-    }
-#define FLAG(NAME, FIELD, HELP)                                                                    \
-    { .name = NAME, .type = QB_OPT_FLAG, .offset = offsetof(options, FIELD), .help = HELP }
-
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
     QB_PRECISION_OPTIONS(options),
-    TEXT("loadEngine", load_engine, "FILE", "an engine file instead of a model"),
-    TEXT("saveEngine", save_engine, "FILE", "keep the engine in a file"),
-    NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
+    QB_TEXT(options, "loadEngine", load_engine, "FILE", "an engine file instead of a model"),
+    QB_TEXT(options, "saveEngine", save_engine, "FILE", "keep the engine in a file"),
+    QB_INT(options, "batch", project.batch, "N", 1, 65536,
            "size of a symbolic first dimension (default: 1)"),
     QB_SHAPE_OPTIONS(options),
     QB_TUNE_OPTIONS(options),
-    NUMBER("useProfile", use_profile, QB_OPT_INT, "N", 0, 15,
+    QB_INT(options, "useProfile", use_profile, "N", 0, 15,
            "run by this profile: at --shapes, or at its usual sizes (default: the one that fits "
            "--shapes best; 0)"),
-    NUMBER("useOptimizationProfile", use_profile, QB_OPT_INT, "N", 0, 15,
-           "the same as --useProfile"),
-    FLAG("dumpOptimizationProfile", dump_profiles, "print the profiles"),
-    FLAG("skipInference", only_build, "build (and save), measure nothing"),
-    FLAG("buildOnly", only_build, "the same as --skipInference"),
-    FLAG("version-compatible", version_compatible,
-         "the file of --saveEngine loads in other versions, see build"),
-    FLAG("versionCompatible", version_compatible, "the same as --version-compatible"),
-    FLAG("vc", version_compatible, "the same as --version-compatible"),
-    FLAG("hardware-compatible", hardware_compatible,
-         "the file of --saveEngine loads on other processors, see build"),
-    TEXT("hardwareCompatibilityLevel", hardware_level, "LEVEL",
-         "anything but none: the same as --hardware-compatible"),
-    FLAG("timeDeserialize", time_load, "print how long --loadEngine takes, twice over"),
-    TEXT("loadInputs", load_inputs, "NAME:FILE,...",
-         "raw input data; what is not named gets seeded values"),
-    NUMBER("iterations", iterations, QB_OPT_INT, "N", 1, 1e9,
+    QB_INT(options, "useOptimizationProfile", use_profile, "N", 0, 15, "the same as --useProfile"),
+    QB_FLAG(options, "dumpOptimizationProfile", dump_profiles, "print the profiles"),
+    QB_FLAG(options, "skipInference", only_build, "build (and save), measure nothing"),
+    QB_FLAG(options, "buildOnly", only_build, "the same as --skipInference"),
+    QB_FLAG(options, "version-compatible", version_compatible,
+            "the file of --saveEngine loads in other versions, see build"),
+    QB_FLAG(options, "versionCompatible", version_compatible, "the same as --version-compatible"),
+    QB_FLAG(options, "vc", version_compatible, "the same as --version-compatible"),
+    QB_FLAG(options, "hardware-compatible", hardware_compatible,
+            "the file of --saveEngine loads on other processors, see build"),
+    QB_TEXT(options, "hardwareCompatibilityLevel", hardware_level, "LEVEL",
+            "anything but none: the same as --hardware-compatible"),
+    QB_FLAG(options, "timeDeserialize", time_load, "print how long --loadEngine takes, twice over"),
+    QB_TEXT(options, "loadInputs", load_inputs, "NAME:FILE,...",
+            "raw input data; what is not named gets seeded values"),
+    QB_INT(options, "iterations", iterations, "N", 1, 1e9,
            "at least this many queries a stream (default: 10)"),
-    NUMBER("warmUp", warmup, QB_OPT_DOUBLE, "MS", 0, 1e9,
-           "milliseconds before anything counts (default: 200)"),
-    NUMBER("duration", duration, QB_OPT_DOUBLE, "SECONDS", -1, 1e6,
-           "measure for at least this long (default: 3); -1: until interrupted"),
-    NUMBER("sleepTime", idle, QB_OPT_DOUBLE, "MS", 0, 1e6, "pause between queries (default: 0)"),
-    NUMBER("idleTime", idle, QB_OPT_DOUBLE, "MS", 0, 1e6, "the same as --sleepTime"),
-    NUMBER("avgRuns", average, QB_OPT_INT, "N", 0, 1e9,
+    QB_DOUBLE(options, "warmUp", warmup, "MS", 0, 1e9,
+              "milliseconds before anything counts (default: 200)"),
+    QB_DOUBLE(options, "duration", duration, "SECONDS", -1, 1e6,
+              "measure for at least this long (default: 3); -1: until interrupted"),
+    QB_DOUBLE(options, "sleepTime", idle, "MS", 0, 1e6, "pause between queries (default: 0)"),
+    QB_DOUBLE(options, "idleTime", idle, "MS", 0, 1e6, "the same as --sleepTime"),
+    QB_INT(options, "avgRuns", average, "N", 0, 1e9,
            "queries of one line of the trace (default: 0, no trace)"),
-    TEXT("percentile", percentile, "P,...", "percentiles to print (default: 90,95,99)"),
-    NUMBER("streams", streams, QB_OPT_INT, "N", 1, 1024, "the same as --infStreams"),
-    NUMBER("infStreams", streams, QB_OPT_INT, "N", 1, 1024,
+    QB_TEXT(options, "percentile", percentile, "P,...", "percentiles to print (default: 90,95,99)"),
+    QB_INT(options, "streams", streams, "N", 1, 1024, "the same as --infStreams"),
+    QB_INT(options, "infStreams", streams, "N", 1, 1024,
            "execution contexts at once; --threads are divided among them (default: 1)"),
-    FLAG("dumpProfile", profile, "print the time of every step"),
-    FLAG("dumpLayerInfo", layers, "print every step with its tactic"),
-    FLAG("dumpOutput", dump_output, "print the outputs of one run"),
-    TEXT("exportTimes", export_times, "FILE", "times of every query, JSON"),
-    TEXT("exportProfile", export_profile, "FILE", "the time of every step, JSON"),
-    TEXT("exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
-    TEXT("exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
-    TEXT("device", project.build.devices, "N", "the GPU, counted from 0 (default: 0)"),
-    TEXT("devices", project.build.devices, "N,...",
-         "several GPUs: one engine and --infStreams streams on each, all at once"),
-    FLAG("noDataTransfers", no_transfers, "on a GPU: inputs and outputs stay there"),
+    QB_FLAG(options, "dumpProfile", profile, "print the time of every step"),
+    QB_FLAG(options, "dumpLayerInfo", layers, "print every step with its tactic"),
+    QB_FLAG(options, "dumpOutput", dump_output, "print the outputs of one run"),
+    QB_TEXT(options, "exportTimes", export_times, "FILE", "times of every query, JSON"),
+    QB_TEXT(options, "exportProfile", export_profile, "FILE", "the time of every step, JSON"),
+    QB_TEXT(options, "exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
+    QB_TEXT(options, "exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
+    QB_TEXT(options, "device", project.build.devices, "N", "the GPU, counted from 0 (default: 0)"),
+    QB_TEXT(options, "devices", project.build.devices, "N,...",
+            "several GPUs: one engine and --infStreams streams on each, all at once"),
+    QB_FLAG(options, "noDataTransfers", no_transfers, "on a GPU: inputs and outputs stay there"),
     QB_TRUST_OPTIONS(options),
     {0},
 };
@@ -226,6 +211,7 @@ static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
     qb_project project = {0};
     qb_status status = QB_OK;
     flags.model = model;
+    QB_GO(qb_precision_refuse(cx, &qb_command_bench, o, &o->type));
     QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
     project.spec.threads = threads > 0 ? threads : 1;
     QB_GO(qb_stage_build(cx, &project, &settings, &out->built));
@@ -415,7 +401,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_bench_devices devices = {0};
     QB_TRY(qb_trust_apply(cx, &o->trust));
     QB_TRY(qb_devices_parse(cx, o->project.build.devices, &devices.at));
-    const char *model = arguments->n > 0 ? arguments->item[0] : o->project.model;
+    const char *model = o->project.model;
+    QB_TRY(qb_argument_is(cx, arguments, "model", &model));
     subject s = {.name = NULL};
     const qb_engine *plan = NULL;
     qb_status status = QB_OK;
@@ -433,8 +420,7 @@ out:
     qb_engine_release(plan);
     qb_bench_devices_release(&devices);
     qb_built_release(&s.built);
-    qb_free(s.name);
-    qb_free(s.precision);
+    QB_FREE_ALL(s.name, s.precision);
     return status;
 }
 

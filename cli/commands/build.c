@@ -23,43 +23,22 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
     QB_PRECISION_OPTIONS(options),
-    {.name = "saveEngine",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, save_engine),
-     .argument = "FILE",
-     .help = "the file to write, whatever its ending (default: MODEL.PRECISION.qbe in -o)"},
-    {.name = "batch",
-     .letter = 'b',
-     .type = QB_OPT_INT,
-     .offset = offsetof(options, project.batch),
-     .argument = "N",
-     .help = "size of a symbolic first dimension (default: 1)",
-     .min = 1,
-     .max = 65536},
+    QB_TEXT(options, "saveEngine", save_engine, "FILE",
+            "the file to write, whatever its ending (default: MODEL.PRECISION.qbe in -o)"),
+    QB_INT(options, "batch", project.batch, "N", 1, 65536,
+           "size of a symbolic first dimension (default: 1)", .letter = 'b'),
     QB_SHAPE_OPTIONS(options),
     QB_TUNE_OPTIONS(options),
-    {.name = "plan",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, plan),
-     .argument = "FILE",
-     .help = "realize this plan ('inspect ENGINE.qbe --plan' prints one): nothing is chosen"},
-    {.name = "sign",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, sign),
-     .argument = "KEY",
-     .help = "sign the file with this private key (Ed25519, PEM), into FILE.sig"},
-    {.name = "steps",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, steps),
-     .help = "print every step with its kernel; on a GPU also times, alternatives and reasons"},
-    {.name = "version-compatible",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, version_compatible),
-     .help = "the file loads in other versions of qbench: slower, weights are packed at each load"},
-    {.name = "hardware-compatible",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, hardware_compatible),
-     .help = "the file loads on other processors: likewise, and kernels are chosen there"},
+    QB_TEXT(options, "plan", plan, "FILE",
+            "realize this plan ('inspect ENGINE.qbe --plan' prints one): nothing is chosen"),
+    QB_TEXT(options, "sign", sign, "KEY",
+            "sign the file with this private key (Ed25519, PEM), into FILE.sig"),
+    QB_FLAG(options, "steps", steps,
+            "print every step with its kernel; on a GPU also times, alternatives and reasons"),
+    QB_FLAG(options, "version-compatible", version_compatible,
+            "the file loads in other versions of qbench: slower, weights are packed at each load"),
+    QB_FLAG(options, "hardware-compatible", hardware_compatible,
+            "the file loads on other processors: likewise, and kernels are chosen there"),
     {0},
 };
 
@@ -113,7 +92,7 @@ static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, c
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     const qb_build_settings settings = {.precision = qb_precision_asked(&o->type),
                                         .sizes = &o->sizes,
                                         .version_compatible = o->version_compatible,
@@ -122,6 +101,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_built built = {0};
     char *path = NULL;
     qb_status status = QB_OK;
+    QB_GO(qb_precision_refuse(cx, &qb_command_build, o, &o->type));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     if (o->save_engine && project.out_file)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "-o %s and --saveEngine=%s: name one file to write",

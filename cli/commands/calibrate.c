@@ -31,43 +31,21 @@ static const qb_opt table[] = {
     QB_DATA_OPTIONS(options),
     QB_DECODER_OPTION(options),
     QB_DEVICES_OPTION(options),
-    {.name = "method",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, method),
-     .argument = "LIST",
-     .help = QB_METHODS_HELP},
-    {.name = "from",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, from),
-     .argument = "FILE",
-     .help = "choose by other methods from a calibration's statistics: no data, no inference"},
-    {.name = "shard",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, shard),
-     .argument = "I/N",
-     .help = "only part I of N of the samples, for 'qbench calib merge'"},
-    {.name = "checkpoint",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, checkpoint),
-     .argument = "SECONDS",
-     .help = "save progress this often beside the result (default: 60; 0: never)",
-     .min = 0,
-     .max = 1e9},
-    {.name = "resume",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, resume),
-     .help = "go on where a run that was cut off saved its progress"},
-    {.name = "per-channel",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, per_channel),
-     .help = "keep each channel's extremes as well, see 'qbench calib show'"},
+    QB_TEXT(options, "method", method, "LIST", QB_METHODS_HELP),
+    QB_TEXT(options, "from", from, "FILE",
+            "choose by other methods from a calibration's statistics: no data, no inference"),
+    QB_TEXT(options, "shard", shard, "I/N",
+            "only part I of N of the samples, for 'qbench calib merge'"),
+    QB_DOUBLE(options, "checkpoint", checkpoint, "SECONDS", 0, 1e9,
+              "save progress this often beside the result (default: 60; 0: never)"),
+    QB_FLAG(options, "resume", resume, "go on where a run that was cut off saved its progress"),
+    QB_FLAG(options, "per-channel", per_channel,
+            "keep each channel's extremes as well, see 'qbench calib show'"),
     QB_RECOVER_OPTION(options,
                       "also make MODEL.recovered.onnx, from which INT8 takes less: all that helps, "
                       "or =LIST (see docs/guides/recovery.md)"),
-    {.name = "doctor",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, doctor),
-     .help = "look at the data first, as 'qbench data doctor', and keep what it finds in the file"},
+    QB_FLAG(options, "doctor", doctor,
+            "look at the data first, as 'qbench data doctor', and keep what it finds in the file"),
     {0},
 };
 
@@ -208,8 +186,7 @@ out:
                 "progress is saved in %s: the same command with --resume goes on where it stopped",
                 part);
     qb_table_free(result);
-    qb_free(found);
-    qb_free(part);
+    QB_FREE_ALL(found, part);
     return status;
 }
 
@@ -227,18 +204,15 @@ static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
 
 /* --from runs nothing: what is about a run would be ignored. */
 static qb_status refuse_run_options(qb_ctx *cx, const options *o) {
-    const char *ignored = o->shard                   ? "shard"
-                          : o->resume                ? "resume"
-                          : o->per_channel           ? "per-channel"
-                          : o->recover.n > 0         ? "recover"
-                          : o->project.samples_given ? "samples"
-                          : o->project.batch > 0     ? "batch"
-                          : o->project.strict        ? "strict"
-                          : o->project.build.devices ? "devices"
-                          : o->project.decoder       ? "decoder"
-                                                     : NULL;
-    if (!ignored) return QB_OK;
-    return qb_fail(cx, QB_STATUS_USAGE, "--from runs no data: --%s would be ignored", ignored);
+    static const char *const of_runs[] = {"shard",      "resume",
+                                          "checkpoint", "per-channel",
+                                          "recover",    "samples",
+                                          "batch",      "strict",
+                                          "devices",    "decoder",
+                                          "images",     "labels",
+                                          "shapes",     QB_BUILD_OPTION_NAMES,
+                                          NULL};
+    return qb_options_refuse(cx, &qb_command_calibrate, o, of_runs, "--from runs no data");
 }
 
 /* Does it what `run` would do? Then run need not do it again. */
@@ -253,7 +227,7 @@ static bool is_as_settings(const options *o, const qb_project *project) {
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     if (o->from && o->doctor)
         return qb_fail(cx, QB_STATUS_USAGE, "--from reads no data that --doctor could look at");
     if (o->from && flags.data)

@@ -12,17 +12,8 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "model",
-     .letter = 'm',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, model),
-     .argument = "FILE",
-     .help = "the Q/DQ model"},
-    {.name = "for",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, target),
-     .argument = "TARGET",
-     .help = "whose rules: trt, ort-cpu, ort-cuda or openvino"},
+    QB_TEXT(options, "model", model, "FILE", "the Q/DQ model", .letter = 'm'),
+    QB_TEXT(options, "for", target, "TARGET", "whose rules: trt, ort-cpu, ort-cuda or openvino"),
     {0},
 };
 
@@ -52,8 +43,9 @@ static qb_status write_json(qb_ctx *cx, const options *o, const char *path, cons
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    const char *path = arguments->n > 0 ? arguments->item[0] : o->model;
+    const char *path = o->model;
     const qb_target *target;
+    QB_TRY(qb_argument_is(cx, arguments, "model", &path));
     if (!path) return qb_fail(cx, QB_STATUS_USAGE, "check: expected a MODEL");
     if (!o->target)
         return qb_fail(cx, QB_STATUS_USAGE,

@@ -29,46 +29,20 @@ static const qb_opt table[] = {
     QB_DEVICES_OPTION(options),
     QB_CHECK_OPTION(options),
     QB_QUANT_OPTIONS(options),
-    {.name = "targets",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, project.targets),
-     .argument = "PATH",
-     .help = "images that those of --data should become, in the same order: PSNR (default: "
-             "'targets' of an HDF5 file with 'images'); or the true tokens of sequences (.npy)"},
-    {.name = "duration",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, duration),
-     .argument = "SECONDS",
-     .help = "latency measurement an engine (default: 2)",
-     .min = 0.001,
-     .max = 86400},
-    {.name = "batches",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, batches),
-     .argument = "LIST",
-     .help = "measure throughput at these batch sizes too, such as 1,8,32"},
-    {.name = "thumbnails",
-     .type = QB_OPT_INT,
-     .offset = offsetof(options, thumbnail),
-     .argument = "PIXELS",
-     .help =
-         "largest side of the worst samples' pictures (default: 64, four times that under boxes "
-         "and masks; 0: none)",
-     .min = 0,
-     .max = 256},
-    {.name = "layers",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, layers),
-     .help = "measure the error of each layer: where accuracy goes"},
-    {.name = "shard",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, shard),
-     .argument = "I/N",
-     .help = "only part I of N of the samples, into -o part_I.json, for 'qbench merge'"},
-    {.name = "no-figures",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, no_figures),
-     .help = "draw no charts"},
+    QB_TEXT(options, "targets", project.targets, "PATH",
+            "images that those of --data should become, in the same order: PSNR (default: "
+            "'targets' of an HDF5 file with 'images'); or the true tokens of sequences (.npy)"),
+    QB_DOUBLE(options, "duration", duration, "SECONDS", 0.001, 86400,
+              "latency measurement an engine (default: 2)"),
+    QB_TEXT(options, "batches", batches, "LIST",
+            "measure throughput at these batch sizes too, such as 1,8,32"),
+    QB_INT(options, "thumbnails", thumbnail, "PIXELS", 0, 256,
+           "largest side of the worst samples' pictures (default: 64, four times that under boxes "
+           "and masks; 0: none)"),
+    QB_FLAG(options, "layers", layers, "measure the error of each layer: where accuracy goes"),
+    QB_TEXT(options, "shard", shard, "I/N",
+            "only part I of N of the samples, into -o part_I.json, for 'qbench merge'"),
+    QB_FLAG(options, "no-figures", no_figures, "draw no charts"),
     QB_TRUST_OPTIONS(options),
     {0},
 };
@@ -110,6 +84,18 @@ out:
     return status;
 }
 
+/* Where no row is quantized by this command, options of quantization would be ignored. */
+static qb_status refuse_quantization(qb_ctx *cx, const options *o,
+                                     const qb_compare_settings *settings) {
+    static const char *const of_integers[] = {QB_QUANT_OPTION_NAMES, NULL};
+    for (int32_t i = 0; i < settings->n_precisions; i++)
+        if (strncmp(settings->precision[i], "int8", 4) == 0 ||
+            strncmp(settings->precision[i], "best", 4) == 0)
+            return QB_OK;
+    return qb_options_refuse(cx, &qb_command_compare, o, of_integers,
+                             "no row is quantized here (int8, best)");
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     QB_TRY(qb_trust_apply(cx, &o->trust));
@@ -129,6 +115,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_run *result = NULL;
     char *path = NULL;
     qb_status status = QB_OK;
+    QB_GO(refuse_quantization(cx, o, &settings));
     QB_GO(qb_shard_parse(cx, o->shard, QB_PARTS_MAX, &part.shard, &part.shards));
     QB_GO(qb_ranks_join(cx, &ranks));
     if (o->shard && ranks.size > 1)

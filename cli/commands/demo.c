@@ -13,20 +13,10 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "calibration-images",
-     .type = QB_OPT_INT,
-     .offset = offsetof(options, calibration_images),
-     .argument = "N",
-     .help = "calibration images a class (default: 20)",
-     .min = 1,
-     .max = 100000},
-    {.name = "test-images",
-     .type = QB_OPT_INT,
-     .offset = offsetof(options, test_images),
-     .argument = "N",
-     .help = "test images a class (default: 100)",
-     .min = 1,
-     .max = 100000},
+    QB_INT(options, "calibration-images", calibration_images, "N", 1, 100000,
+           "calibration images a class (default: 20)"),
+    QB_INT(options, "test-images", test_images, "N", 1, 100000,
+           "test images a class (default: 100)"),
     {0},
 };
 
@@ -52,11 +42,7 @@ static qb_status layout_make(qb_ctx *cx, const options *o, layout *l) {
 }
 
 static void layout_release(layout *l) {
-    qb_free(l->folder);
-    qb_free(l->model);
-    qb_free(l->sidecar);
-    qb_free(l->calib);
-    qb_free(l->test);
+    QB_FREE_ALL(l->folder, l->model, l->sidecar, l->calib, l->test);
 }
 
 static qb_status write_inputs(qb_ctx *cx, const options *o, const layout *l) {

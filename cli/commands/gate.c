@@ -26,69 +26,33 @@ static const qb_opt table[] = {
     QB_DATA_OPTIONS(options),
     QB_DECODER_OPTION(options),
 #define X(field, option, unit, least, most, text)                                                  \
-    {.name = (option),                                                                             \
-     .type = QB_OPT_DOUBLE,                                                                        \
-     .offset = offsetof(options, gate.limits.field),                                               \
-     .argument = (unit),                                                                           \
-     .help = (text),                                                                               \
-     .min = (least),                                                                               \
-     .max = (most)},
+    QB_DOUBLE(options, (option), gate.limits.field, (unit), (least), (most), (text)),
     QB_GATE_LIMITS(X)
 #undef X
-        {.name = "relative",
-         .type = QB_OPT_FLAG,
-         .offset = offsetof(options, gate.limits.relative),
-         .help = "drops are percent of the reference's metric, not points",
-         .given_offset = offsetof(options, gate.relative_given)},
-    {.name = "metric",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, gate.metric),
-     .argument = "NAME",
-     .help = "what drops are of, such as ap50 (default: the task's first: top1, ap)"},
-    {.name = "mlperf",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, gate.limits.mlperf),
-     .help = "the metric must be at least 99 % of the first row's",
-     .given_offset = offsetof(options, gate.mlperf_given)},
-    {.name = "min",
-     .type = QB_OPT_LIST,
-     .offset = offsetof(options, gate.least),
-     .argument = "METRIC=V",
-     .help = "least value of a metric of the record, such as ap=35 or top5=90 (repeatable)"},
-    {.name = "allow",
-     .type = QB_OPT_LIST,
-     .offset = offsetof(options, gate.allow),
-     .argument = "NAME",
-     .help = "a warning of the record that is to block no limit, such as chance (repeatable)"},
-    {.name = "confidence",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, gate.confidence),
-     .argument = "point|fail|pass",
-     .help = "what a 95 % interval decides (see below)"},
-    {.name = "baseline",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, gate.baseline),
-     .argument = "LAST.json",
-     .help = "no row may be worse than in this record"},
-    {.name = "baseline-accuracy",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, gate.limits.baseline_accuracy),
-     .help = "of the baseline only its accuracy, not latency and size",
-     .given_offset = offsetof(options, gate.accuracy_given)},
-    {.name = "precision",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, gate.precision),
-     .argument = "NAME",
-     .help = "check only this row (default: all but the first)"},
-    {.name = "junit",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, junit),
-     .argument = "FILE",
-     .help = "write the checks as JUnit XML"},
-    {.name = "github",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, github),
-     .help = "print GitHub annotations (default where GITHUB_ACTIONS is set)"},
+        QB_FLAG(options, "relative", gate.limits.relative,
+                "drops are percent of the reference's metric, not points",
+                .given_offset = offsetof(options, gate.relative_given)),
+    QB_TEXT(options, "metric", gate.metric, "NAME",
+            "what drops are of, such as ap50 (default: the task's first: top1, ap)"),
+    QB_FLAG(options, "mlperf", gate.limits.mlperf,
+            "the metric must be at least 99 % of the first row's",
+            .given_offset = offsetof(options, gate.mlperf_given)),
+    QB_LIST(options, "min", gate.least, "METRIC=V",
+            "least value of a metric of the record, such as ap=35 or top5=90 (repeatable)"),
+    QB_LIST(options, "allow", gate.allow, "NAME",
+            "a warning of the record that is to block no limit, such as chance (repeatable)"),
+    QB_TEXT(options, "confidence", gate.confidence, "point|fail|pass",
+            "what a 95 % interval decides (see below)"),
+    QB_TEXT(options, "baseline", gate.baseline, "LAST.json",
+            "no row may be worse than in this record"),
+    QB_FLAG(options, "baseline-accuracy", gate.limits.baseline_accuracy,
+            "of the baseline only its accuracy, not latency and size",
+            .given_offset = offsetof(options, gate.accuracy_given)),
+    QB_TEXT(options, "precision", gate.precision, "NAME",
+            "check only this row (default: all but the first)"),
+    QB_TEXT(options, "junit", junit, "FILE", "write the checks as JUnit XML"),
+    QB_FLAG(options, "github", github,
+            "print GitHub annotations (default where GITHUB_ACTIONS is set)"),
     {0},
 };
 
@@ -117,6 +81,36 @@ static qb_status check_model(qb_ctx *cx, const char *model, const verdict *v) {
                    v->path, v->run->model, model, v->path);
 }
 
+/* A record that is there already: what is about measuring would be ignored. The model is asked for
+ * only where the record is not named. */
+static qb_status refuse_ignored(qb_ctx *cx, const options *o, const char *record, bool named) {
+    static const char *const measuring[] = {"model", "disable-pass", QB_BUILD_OPTION_NAMES,
+                                            QB_DATA_OPTION_NAMES, NULL};
+    char *why = qb_format(cx, "gate: %s is judged as it is", record);
+    if (!why) return cx->code;
+    const qb_status status =
+        qb_options_refuse(cx, &qb_command_gate, o, named ? measuring : measuring + 1, why);
+    qb_free(why);
+    return status;
+}
+
+/* Options of limits that there are not. */
+static qb_status refuse_idle(qb_ctx *cx, const options *o, const qb_gate_limits *l) {
+    static const char *const of_drops[] = {"relative", NULL}, *const of_metric[] = {"metric", NULL},
+                             *const of_baseline[] = {"baseline-drop", "baseline-ratio",
+                                                     "baseline-accuracy", NULL},
+                             *const of_speed[] = {"baseline-ratio", NULL};
+    const bool drops = !isnan(l->max_drop) || l->baseline;
+    const qb_command *gate = &qb_command_gate;
+    if (!l->baseline) QB_TRY(qb_options_refuse(cx, gate, o, of_baseline, "gate: no --baseline"));
+    if (l->baseline_accuracy)
+        QB_TRY(qb_options_refuse(cx, gate, o, of_speed, "gate: of the baseline accuracy alone"));
+    if (!drops) QB_TRY(qb_options_refuse(cx, gate, o, of_drops, "gate: no limit of a drop"));
+    if (!drops && !l->mlperf)
+        QB_TRY(qb_options_refuse(cx, gate, o, of_metric, "gate: no limit of a drop"));
+    return QB_OK;
+}
+
 /* The comparison that was not made yet. */
 static qb_status measure(qb_ctx *cx, const qb_project *project, verdict *v) {
     static const char *const precisions[] = {"fp32", "int8"};
@@ -135,6 +129,7 @@ static qb_status obtain(qb_ctx *cx, const options *o, verdict *v) {
     v->path = qb_path_join(cx, o->common.out, "compare.json");
     if (!v->path) return cx->code;
     const bool exists = qb_path_exists(v->path), limited = qb_gate_has_limit(&v->policy.limits);
+    if (exists) QB_GO(refuse_ignored(cx, o, v->path, false));
     if (exists) QB_GO(qb_run_load(cx, v->path, &v->run));
     qb_project_flags flags = o->project;
     const bool described = flags.model || o->common.config || qb_path_exists(QB_CONFIG_NAME);
@@ -195,20 +190,9 @@ static qb_status tell(qb_ctx *cx, const options *o, const verdict *v) {
 
 static qb_status run_gate(qb_ctx *cx, const options *o, const qb_opt_list *arguments, verdict *v) {
     QB_TRY(qb_gate_policy_load(cx, &o->common, &o->gate, &v->policy));
+    QB_TRY(refuse_idle(cx, o, &v->policy.limits));
     if (arguments->n > 0) { /* a record given by name needs neither model nor data */
-        const char *ignored = o->project.model           ? "model"
-                              : o->project.data          ? "data"
-                              : o->project.labels        ? "labels"
-                              : o->project.images        ? "images"
-                              : o->project.task          ? "task"
-                              : o->project.samples_given ? "samples"
-                              : o->project.batch > 0     ? "batch"
-                              : o->project.decoder       ? "decoder"
-                                                         : NULL;
-        if (ignored)
-            return qb_fail(cx, QB_STATUS_USAGE,
-                           "gate: %s is judged as it is: --%s would be ignored", arguments->item[0],
-                           ignored);
+        QB_TRY(refuse_ignored(cx, o, arguments->item[0], true));
         v->path = qb_strdup(cx, arguments->item[0]);
         if (!v->path) return cx->code;
         QB_TRY(qb_run_load(cx, v->path, &v->run));

@@ -23,39 +23,21 @@ typedef struct options {
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_MODEL_OPTIONS(options),
-    {.name = "data",
-     .letter = 'd',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, project.data),
-     .argument = "PATH",
-     .help = "folder of images or of class folders, list file, HDF5 file, or COCO's .json"},
-    {.name = "images",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, project.images),
-     .argument = "DIR",
-     .help = "where the images of a COCO .json file lie (default: images/ beside it)"},
-    {.name = "evaluation",
-     .letter = 'e',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, evaluation),
-     .argument = "PATH",
-     .help = "what compare scores on (default: half of --data, drawn by a seed and held out from "
-             "calibration)"},
-    {.name = "labels",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, project.labels),
-     .argument = "FILE",
-     .help = "class numbers: lines of [synset TAB] index TAB name"},
-    {.name = "sidecar",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, sidecar),
-     .help = "write MODEL.json instead, which programs with libqbench read: preprocessing and "
-             "labels, from qbench.yaml where there is one"},
-    {.name = "force",
-     .letter = 'f',
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, force),
-     .help = "replace an existing file"},
+    QB_TEXT(options, "data", project.data, "PATH",
+            "folder of images or of class folders, list file, HDF5 file, or COCO's .json",
+            .letter = 'd'),
+    QB_TEXT(options, "images", project.images, "DIR",
+            "where the images of a COCO .json file lie (default: images/ beside it)"),
+    QB_TEXT(options, "evaluation", evaluation, "PATH",
+            "what compare scores on (default: half of --data, drawn by a seed and held out from "
+            "calibration)",
+            .letter = 'e'),
+    QB_TEXT(options, "labels", project.labels, "FILE",
+            "class numbers: lines of [synset TAB] index TAB name"),
+    QB_FLAG(options, "sidecar", sidecar,
+            "write MODEL.json instead, which programs with libqbench read: preprocessing and "
+            "labels, from qbench.yaml where there is one"),
+    QB_FLAG(options, "force", force, "replace an existing file", .letter = 'f'),
     {0},
 };
 
@@ -385,9 +367,7 @@ static char *sidecar_path(qb_ctx *cx, const options *o, const char *model) {
     char *stem = qb_path_stem(cx, model), *path = NULL;
     char *name = stem ? qb_format(cx, "%s.json", stem) : NULL;
     if (folder && name) path = qb_path_join(cx, strcmp(folder, ".") == 0 ? "" : folder, name);
-    qb_free(folder);
-    qb_free(stem);
-    qb_free(name);
+    QB_FREE_ALL(folder, stem, name);
     return path;
 }
 
@@ -438,7 +418,7 @@ static qb_status check_there(qb_ctx *cx, const char *option, const char *path) {
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     /* An old qbench.yaml must not leak into the new one. */
     const qb_common common = {.config = "", .out = o->common.out};
     qb_project project = {0};
@@ -449,6 +429,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(check_there(cx, "data", flags.data));
     QB_GO(check_there(cx, "images", flags.images));
     QB_GO(check_there(cx, "evaluation", o->evaluation));
+    if (o->sidecar && o->evaluation)
+        QB_GO(
+            qb_fail(cx, QB_STATUS_USAGE, "--sidecar names no data: --evaluation would be ignored"));
     if (o->sidecar) QB_GO(write_sidecar(cx, o, &flags));
     if (o->sidecar) goto out;
     QB_GO(qb_project_open(cx, &common, &flags, true, &project));
@@ -483,9 +466,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                   &text));
     QB_GO(write_config(cx, o, &task, path, text));
 out:
-    qb_free(text);
-    qb_free(path);
-    qb_free(labels);
+    QB_FREE_ALL(text, path, labels);
     qb_graph_free(graph);
     qb_project_close(&project);
     return status;

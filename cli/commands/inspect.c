@@ -27,45 +27,18 @@ typedef struct options {
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
-    {.name = "batch",
-     .letter = 'b',
-     .type = QB_OPT_INT,
-     .offset = offsetof(options, project.batch),
-     .argument = "N",
-     .help = "samples a run (default: 1)",
-     .min = 1,
-     .max = 65536},
-    {.name = "precision",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, precision),
-     .argument = "PRECISION",
-     .help = "of float values: fp32 (default), fp16 on a GPU, bf16"},
-    {.name = "shapes",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, shapes),
-     .argument = "NAME:AxB,...",
-     .help = "sizes of inputs, where more than the batch is open: input:1x1x224x224"},
-    {.name = "passes",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, passes),
-     .help = "print what each optimizer pass did, and the operators before and after"},
-    {.name = "dot",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, dot),
-     .argument = "FILE",
-     .help = "write the optimized graph for Graphviz (dot -Tsvg FILE)"},
-    {.name = "graph",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, graph),
-     .help = "print the optimized graph as text"},
-    {.name = "plan",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, plan),
-     .help = "of an engine file: print its plan as JSON, for 'build --plan'"},
-    {.name = "steps",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, steps),
-     .help = "print every step of the engine with its kernel"},
+    QB_INT(options, "batch", project.batch, "N", 1, 65536, "samples a run (default: 1)",
+           .letter = 'b'),
+    QB_TEXT(options, "precision", precision, "PRECISION",
+            "of float values: fp32 (default), fp16 on a GPU, bf16"),
+    QB_TEXT(options, "shapes", shapes, "NAME:AxB,...",
+            "sizes of inputs, where more than the batch is open: input:1x1x224x224"),
+    QB_FLAG(options, "passes", passes,
+            "print what each optimizer pass did, and the operators before and after"),
+    QB_TEXT(options, "dot", dot, "FILE", "write the optimized graph for Graphviz (dot -Tsvg FILE)"),
+    QB_FLAG(options, "graph", graph, "print the optimized graph as text"),
+    QB_FLAG(options, "plan", plan, "of an engine file: print its plan as JSON, for 'build --plan'"),
+    QB_FLAG(options, "steps", steps, "print every step of the engine with its kernel"),
     QB_TRUST_OPTIONS(options),
     {0},
 };
@@ -343,16 +316,27 @@ static qb_status print_plan(qb_ctx *cx, const char *file) {
     return QB_OK;
 }
 
+static qb_status refuse_model_options(qb_ctx *cx, const options *o) {
+    static const char *const of_models[] = {"model",  "disable-pass", QB_BUILD_OPTION_NAMES,
+                                            "batch",  "precision",    "shapes",
+                                            "passes", "dot",          "graph",
+                                            NULL};
+    return qb_options_refuse(cx, &qb_command_inspect, o, of_models,
+                             "an engine file is shown as it was built");
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     QB_TRY(qb_trust_apply(cx, &o->trust));
     const char *file = arguments->n > 0 ? arguments->item[0] : NULL;
-    if (file && (qb_has_suffix(file, ".qbe") || qb_engine_file_is(file)))
+    const bool is_engine = file && (qb_has_suffix(file, ".qbe") || qb_engine_file_is(file));
+    if (is_engine) QB_TRY(refuse_model_options(cx, o));
+    if (is_engine)
         return o->plan ? print_plan(cx, file) : qb_engine_file_show(cx, &o->common, o->steps, file);
     if (o->plan)
         return qb_fail(cx, QB_STATUS_USAGE, "--plan: expected an engine file, which has one");
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_project project = {0};
     qb_graph *graph = NULL;
     qb_engine *engine = NULL;

@@ -174,10 +174,7 @@ static qb_status write_page(book *b, const qb_command *command) {
     QB_GO(qb_file_write(cx, path, text, strlen(text)));
     json_array_append_new(b->files, qb_json_text(path));
 out:
-    qb_free(page);
-    qb_free(file);
-    qb_free(path);
-    qb_free(text);
+    QB_FREE_ALL(page, file, path, text);
     return status;
 }
 
@@ -214,8 +211,7 @@ static qb_status print_one(qb_ctx *cx, const options *o, const qb_opt_list *word
             cx, &o->common,
             json_pack("{s:s, s:s, s:s}", "schema", "qbench.manual/1", "page", page, "roff", text));
     }
-    qb_free(page);
-    qb_free(text);
+    QB_FREE_ALL(page, text);
     return status;
 }
 

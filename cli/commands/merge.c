@@ -10,10 +10,7 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "no-figures",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, no_figures),
-     .help = "draw no charts"},
+    QB_FLAG(options, "no-figures", no_figures, "draw no charts"),
     {0},
 };
 
@@ -39,8 +36,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!o->no_figures) QB_GO(qb_results_page(cx, &o->common, project.out_dir, result));
 out:
     for (int i = 0; i < arguments->n; i++) qb_part_release(&part[i]);
-    qb_free(part);
-    qb_free(path);
+    QB_FREE_ALL(part, path);
     qb_run_free(result);
     qb_project_close(&project);
     return status;

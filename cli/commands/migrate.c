@@ -13,21 +13,11 @@ typedef struct options {
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_MODEL_OPTIONS(options),
-    {.name = "keep-float",
-     .type = QB_OPT_LIST,
-     .offset = offsetof(options, project.keep_float),
-     .argument = "NODE",
-     .help = "leave nodes of this name (glob) in float (repeatable)"},
-    {.name = "format",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, format),
-     .argument = "NAME",
-     .help = "of the old calibration, see calib import (default: found out)"},
-    {.name = "for",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, target),
-     .argument = "TARGET",
-     .help = "trt (default), ort-cpu, ort-cuda or openvino"},
+    QB_LIST(options, "keep-float", project.keep_float, "NODE",
+            "leave nodes of this name (glob) in float (repeatable)"),
+    QB_TEXT(options, "format", format, "NAME",
+            "of the old calibration, see calib import (default: found out)"),
+    QB_TEXT(options, "for", target, "TARGET", "trt (default), ort-cpu, ort-cuda or openvino"),
     {0},
 };
 
@@ -54,7 +44,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (arguments->n < 2)
         return qb_fail(cx, QB_STATUS_USAGE, "migrate: expected a model and its old calibration");
     qb_project_flags flags = o->project;
-    flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_project project = {0};
     qb_graph *graph = NULL, *quantized = NULL;
     qb_foreign foreign = {0};
@@ -77,8 +67,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(qb_onnx_save(cx, quantized, path));
     QB_GO(report(cx, o, path, target, &foreign, &made));
 out:
-    qb_free(path);
-    qb_free(suffix);
+    QB_FREE_ALL(path, suffix);
     qb_graph_free(quantized);
     qb_foreign_release(&foreign);
     qb_graph_free(graph);

@@ -18,21 +18,12 @@ typedef struct options {
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_MODEL_OPTIONS(options),
-    {.name = "outputs",
-     .type = QB_OPT_LIST,
-     .offset = offsetof(options, outputs),
-     .argument = "NAME,...",
-     .help = "let the model end at these tensors: before NonMaxSuppression, or without a head "
-             "(repeatable)"},
-    {.name = "inputs",
-     .type = QB_OPT_LIST,
-     .offset = offsetof(options, inputs),
-     .argument = "NAME,...",
-     .help = "let it begin at these tensors (repeatable)"},
-    {.name = "dequantize",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, dequantize),
-     .help = "a Q/DQ model without its quantization: to be calibrated anew"},
+    QB_LIST(options, "outputs", outputs, "NAME,...",
+            "let the model end at these tensors: before NonMaxSuppression, or without a head "
+            "(repeatable)"),
+    QB_LIST(options, "inputs", inputs, "NAME,...", "let it begin at these tensors (repeatable)"),
+    QB_FLAG(options, "dequantize", dequantize,
+            "a Q/DQ model without its quantization: to be calibrated anew"),
     {0},
 };
 
@@ -114,7 +105,7 @@ static void print_report(const char *path, const json_t *json, const qb_optimize
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_project project = {0};
     qb_graph *graph = NULL;
     qb_optimize_report report = {0};

@@ -16,23 +16,15 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
-    {.name = "method",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, method),
-     .argument = "NAME",
-     .help = "which method of the calibration to use (default: its first)"},
-    {.name = "for",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, target),
-     .argument = "TARGET",
-     .help = "write the form that a runtime wants: trt, ort-cpu, ort-cuda or openvino"},
+    QB_TEXT(options, "method", method, "NAME",
+            "which method of the calibration to use (default: its first)"),
+    QB_TEXT(options, "for", target, "TARGET",
+            "write the form that a runtime wants: trt, ort-cpu, ort-cuda or openvino"),
     QB_RECOVER_OPTION(options,
                       "of the model that 'calibrate --recover' made; =LIST: recover it now by "
                       "these, from the data of the settings"),
-    {.name = "skip-missing",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, skip_missing),
-     .help = "leave in float what the calibration has no range for"},
+    QB_FLAG(options, "skip-missing", skip_missing,
+            "leave in float what the calibration has no range for"),
     {0},
 };
 
@@ -61,6 +53,13 @@ static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *pr
     return status;
 }
 
+/* Engines run to recover the model now, and for nothing else. */
+static qb_status refuse_run_options(qb_ctx *cx, const options *o) {
+    static const char *const of_runs[] = {QB_BUILD_OPTION_NAMES, NULL};
+    if (qb_recover_list(&o->recover)) return QB_OK;
+    return qb_options_refuse(cx, &qb_command_quantize, o, of_runs, "quantize runs no engine");
+}
+
 static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project,
                          const qb_graph *graph) {
     const char *list = qb_recover_list(&o->recover);
@@ -75,7 +74,7 @@ static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_project project = {0};
     qb_graph *graph = NULL, *quantized = NULL;
     qb_stage_source source = {0};
@@ -85,6 +84,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (o->target) QB_GO(qb_target_find(cx, o->target, &target));
     if (target && flags.activations)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name));
+    QB_GO(refuse_run_options(cx, o));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(recover(cx, o, &project, graph));

@@ -13,16 +13,9 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "format",
-     .letter = 'f',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, format),
-     .argument = "FORM",
-     .help = "text (default), html, pdf, md, json or tsv"},
-    {.name = "no-figures",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, no_figures),
-     .help = "draw no charts"},
+    QB_TEXT(options, "format", format, "FORM", "text (default), html, pdf, md, json or tsv",
+            .letter = 'f'),
+    QB_FLAG(options, "no-figures", no_figures, "draw no charts"),
     {0},
 };
 
@@ -122,6 +115,11 @@ static qb_status target_of(qb_ctx *cx, const options *o, const form *f, char **o
     return status;
 }
 
+/* Has the form charts, there? The tables alone have none. */
+static bool draws(const form *f, const char *path) {
+    return f->write == write_html || f->write == write_pdf || (f->write == write_text && !path);
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     const form *f;
@@ -131,6 +129,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(find_form(cx, o, &f));
     QB_GO(qb_run_load(cx, arguments->n > 0 ? arguments->item[0] : "compare.json", &record));
     QB_GO(target_of(cx, o, f, &path));
+    if (o->no_figures && !draws(f, path))
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "%s has no charts: --no-figures would be ignored",
+                      f->name));
     if (arguments->n == 0) QB_GO(qb_output_check(cx, "-o", path, "compare.json"));
     QB_GO(f->write(cx, o, record, path));
     if (path) qb_info(cx, "wrote %s", path);

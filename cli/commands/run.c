@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "cli/out/json.h"
 #include "cli/settings/precision.h"
@@ -25,15 +24,8 @@ static const qb_opt table[] = {
     QB_DECODER_OPTION(options),
     QB_DEVICES_OPTION(options),
     QB_CHECK_OPTION(options),
-    {.name = "force",
-     .letter = 'f',
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, force),
-     .help = "run every stage"},
-    {.name = "dry-run",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, dry_run),
-     .help = "say which stages would run, and run none"},
+    QB_FLAG(options, "force", force, "run every stage", .letter = 'f'),
+    QB_FLAG(options, "dry-run", dry_run, "say which stages would run, and run none"),
     {0},
 };
 

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/out/json.h"
-#include "cli/out/results.h"
 #include "cli/out/search.h"
 #include "engine/file.h"
 
@@ -25,55 +24,23 @@ static const qb_opt table[] = {
     QB_DECODER_OPTION(options),
     QB_CHECK_OPTION(options),
     QB_QUANT_OPTIONS(options),
-    {.name = "precision",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, precision),
-     .argument = "INT8,...",
-     .help = "ways to quantize groups in integers: int8[:METHOD][+VARIANT...],... (default: int8)"},
-    {.name = "max-drop",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, max_drop),
-     .argument = "POINTS",
-     .help = "most that the task's first metric may lose (default: 0.5 with labels)",
-     .min = -100,
-     .max = 100},
-    {.name = "min-agreement",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, min_agreement),
-     .argument = "PCT",
-     .help = "least share of samples with the float model's class",
-     .min = 0,
-     .max = 100},
-    {.name = "max-latency",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, max_latency),
-     .argument = "MS|RATIOx",
-     .help = "most milliseconds a run, or times all integers: 1.15x"},
-    {.name = "confidence",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, confidence),
-     .argument = "point|pass",
-     .help = "pass: the drop's 95 % interval must lie within the limit, too (default: point)"},
-    {.name = "time-budget",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, time_budget),
-     .argument = "SECONDS",
-     .help = "nothing new is begun after that (default: no limit)",
-     .min = 1,
-     .max = 1e7},
-    {.name = "resume",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, resume),
-     .help = "take what an earlier search measured (MODEL.search.part), other limits or not"},
-    {.name = "for",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, target),
-     .argument = "TARGET",
-     .help = "the Q/DQ model in the form of a runtime: trt, ort-cpu, ort-cuda or openvino"},
-    {.name = "no-figures",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, no_figures),
-     .help = "draw no chart"},
+    QB_TEXT(options, "precision", precision, "INT8,...",
+            "ways to quantize groups in integers: int8[:METHOD][+VARIANT...],... (default: int8)"),
+    QB_DOUBLE(options, "max-drop", max_drop, "POINTS", -100, 100,
+              "most that the task's first metric may lose (default: 0.5 with labels)"),
+    QB_DOUBLE(options, "min-agreement", min_agreement, "PCT", 0, 100,
+              "least share of samples with the float model's class"),
+    QB_TEXT(options, "max-latency", max_latency, "MS|RATIOx",
+            "most milliseconds a run, or times all integers: 1.15x"),
+    QB_TEXT(options, "confidence", confidence, "point|pass",
+            "pass: the drop's 95 % interval must lie within the limit, too (default: point)"),
+    QB_DOUBLE(options, "time-budget", time_budget, "SECONDS", 1, 1e7,
+              "nothing new is begun after that (default: no limit)"),
+    QB_FLAG(options, "resume", resume,
+            "take what an earlier search measured (MODEL.search.part), other limits or not"),
+    QB_TEXT(options, "for", target, "TARGET",
+            "the Q/DQ model in the form of a runtime: trt, ort-cpu, ort-cuda or openvino"),
+    QB_FLAG(options, "no-figures", no_figures, "draw no chart"),
     {0},
 };
 
@@ -209,7 +176,7 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_project *project, c
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_search_settings settings = {
         .precisions = o->precision, .time_budget_s = o->time_budget, .resume = o->resume};
     qb_project project = {0};
@@ -231,10 +198,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (searched.search.picked < 0)
         QB_GO(qb_fail(cx, QB_STATUS_CHECK, "search: no plan meets the limits"));
 out:
-    qb_free(files.plan);
-    qb_free(files.model);
-    qb_free(files.engine);
-    qb_free(files.record);
+    QB_FREE_ALL(files.plan, files.model, files.engine, files.record);
     qb_searched_release(&searched);
     qb_project_close(&project);
     return status;

@@ -15,26 +15,12 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "backends",
-     .type = QB_OPT_LIST,
-     .offset = offsetof(options, backends),
-     .argument = "LIST",
-     .help = "an engine's backends in order of preference (default: cpu,dnnl,ref), or eval: the "
-             "operators' definitions; may be given several times"},
-    {.name = "rtol",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, rtol),
-     .argument = "R",
-     .help = "relative tolerance of floats (default: 1e-5; f16 1e-3, bf16 1e-2)",
-     .min = 0,
-     .max = 1e6},
-    {.name = "atol",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, atol),
-     .argument = "A",
-     .help = "absolute tolerance of floats (default: 1e-6)",
-     .min = 0,
-     .max = 1e30},
+    QB_LIST(options, "backends", backends, "LIST",
+            "an engine's backends in order of preference (default: cpu,dnnl,ref), or eval: the "
+            "operators' definitions; may be given several times"),
+    QB_DOUBLE(options, "rtol", rtol, "R", 0, 1e6,
+              "relative tolerance of floats (default: 1e-5; f16 1e-3, bf16 1e-2)"),
+    QB_DOUBLE(options, "atol", atol, "A", 0, 1e30, "absolute tolerance of floats (default: 1e-6)"),
     {0},
 };
 

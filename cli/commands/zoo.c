@@ -13,21 +13,10 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "seed",
-     .type = QB_OPT_INT,
-     .offset = offsetof(options, seed),
-     .argument = "N",
-     .help = "seed of the weights (default: 1)",
-     .min = 0,
-     .max = 9e15},
-    {.name = "side",
-     .type = QB_OPT_INT,
-     .offset = offsetof(options, side),
-     .argument = "N",
-     .help = "height and width of images (default: the architecture's own), number of tokens "
-             "(default: open, \"length\")",
-     .min = 1,
-     .max = 65536},
+    QB_INT(options, "seed", seed, "N", 0, 9e15, "seed of the weights (default: 1)"),
+    QB_INT(options, "side", side, "N", 1, 65536,
+           "height and width of images (default: the architecture's own), number of tokens "
+           "(default: open, \"length\")"),
     {0},
 };
 

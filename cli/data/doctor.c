@@ -12,12 +12,8 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
     QB_DEVICES_OPTION(options),
-    {.name = "evaluation",
-     .letter = 'e',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, evaluation),
-     .argument = "PATH",
-     .help = "evaluation data (default: data.evaluation in qbench.yaml; none)"},
+    QB_TEXT(options, "evaluation", evaluation, "PATH",
+            "evaluation data (default: data.evaluation in qbench.yaml; none)", .letter = 'e'),
     {0},
 };
 
@@ -40,7 +36,7 @@ out:
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.data) flags.data = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "data", &flags.data));
     qb_project project;
     QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
     qb_status status = look(cx, o, &project);

@@ -1,7 +1,6 @@
 /* One pass over the samples of a data set, for the checks of `qbench data doctor`. */
 #include <string.h>
 
-#include "base/file.h"
 #include "cli/data/check.h"
 #include "kernels/workers.h"
 

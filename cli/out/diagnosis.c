@@ -24,8 +24,7 @@ qb_status qb_found(qb_ctx *cx, qb_finding *out, qb_finding_kind kind, const char
 }
 
 void qb_finding_release(qb_finding *finding) {
-    qb_free(finding->text);
-    qb_free(finding->remedy);
+    QB_FREE_ALL(finding->text, finding->remedy);
     *finding = (qb_finding){0};
 }
 

@@ -8,8 +8,7 @@
 #include "quant/recover/recover.h"
 
 /* Row of an option struct with a member `qb_opt_list recover`. */
-#define QB_RECOVER_OPTION(STRUCT, HELP)                                                            \
-    { .name = "recover", .type = QB_OPT_NAMED, .offset = offsetof(STRUCT, recover), .help = HELP }
+#define QB_RECOVER_OPTION(STRUCT, HELP) QB_NAMED(STRUCT, "recover", recover, NULL, HELP)
 /* The list that was asked for: NULL for all that help, also where nothing was asked. */
 const char *qb_recover_list(const qb_opt_list *given);
 

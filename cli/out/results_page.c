@@ -66,9 +66,7 @@ qb_status qb_results_html(qb_ctx *cx, const qb_common *common, const char *path,
         else
             qb_writer_abort(&writer);
     }
-    qb_free(folder);
-    qb_free(verdict.text);
-    qb_free(verdict.lines);
+    QB_FREE_ALL(folder, verdict.text, verdict.lines);
     return status;
 }
 
@@ -158,12 +156,7 @@ static qb_status print_in(qb_ctx *cx, const qb_common *common, const char *folde
     QB_GO(qb_file_read(cx, printed, (size_t)256 << 20, &bytes, &size));
     QB_GO(qb_file_write(cx, path, bytes, size));
 out:
-    qb_free(bytes);
-    qb_free(page);
-    qb_free(target);
-    qb_free(printed);
-    qb_free(profile);
-    qb_free(url);
+    QB_FREE_ALL(bytes, page, target, printed, profile, url);
     return status;
 }
 

@@ -18,10 +18,7 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "cuda",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, cuda),
-     .help = "the operator runs on a GPU as well: a kernel in NAME.cu"},
+    QB_FLAG(options, "cuda", cuda, "the operator runs on a GPU as well: a kernel in NAME.cu"),
     {0},
 };
 
@@ -109,8 +106,7 @@ static qb_status write_model(qb_ctx *cx, const char *folder, const char *name, c
     QB_GO(qb_onnx_save(cx, graph, path));
 out:
     qb_graph_free(graph);
-    qb_free(domain);
-    qb_free(path);
+    QB_FREE_ALL(domain, path);
     return status;
 }
 

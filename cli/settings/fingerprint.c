@@ -64,8 +64,7 @@ static qb_status list_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum)
         add_to(sum, term);
     }
 out:
-    qb_free(text);
-    qb_free(folder);
+    QB_FREE_ALL(text, folder);
     return status;
 }
 

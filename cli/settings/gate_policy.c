@@ -165,8 +165,7 @@ qb_status qb_gate_policy_load(qb_ctx *cx, const qb_common *common, const qb_gate
 }
 
 void qb_gate_policy_release(qb_gate_policy *policy) {
-    qb_free(policy->precision);
-    qb_free(policy->metric);
+    QB_FREE_ALL(policy->precision, policy->metric);
     for (int32_t i = 0; i < policy->n_texts; i++) qb_free(policy->text[i]);
     qb_free(policy->text);
     qb_run_free(policy->baseline);

@@ -1,6 +1,5 @@
 #include "cli/settings/inputs.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -34,8 +33,7 @@ static qb_status given_shapes(qb_ctx *cx, const qb_graph *graph, const char *tex
     *out = shapes;
     shapes = NULL;
 out:
-    qb_free(names);
-    qb_free(shapes);
+    QB_FREE_ALL(names, shapes);
     return status;
 }
 

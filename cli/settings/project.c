@@ -10,7 +10,6 @@
 #include "eval/detector.h"
 #include "eval/gate.h"
 #include "graph/plugin.h"
-#include "kernels/sources.h"
 
 static const char *const known_keys[] = {"model",
                                          "plugins",
@@ -90,11 +89,6 @@ static qb_status set(qb_ctx *cx, char **slot, const char *text) {
     qb_free(*slot);
     *slot = copy;
     return QB_OK;
-}
-
-static qb_status bad_word(qb_ctx *cx, const qb_project *p, const char *key, const char *word,
-                          const char *expected) {
-    return qb_config_fail(cx, p->config, key, "unknown value '%s': expected %s", word, expected);
 }
 
 /* ---- model ---- */
@@ -367,7 +361,8 @@ static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p
     QB_TRY(set(cx, &p->method, method));
     QB_TRY(qb_config_string(cx, p->config, "quantization.activations", &scheme));
     if (scheme && !qb_scheme_parse(scheme, &p->activations))
-        return bad_word(cx, p, "quantization.activations", scheme, QB_SCHEME_WORDS);
+        return qb_config_fail(cx, p->config, "quantization.activations",
+                              "unknown value '%s': expected %s", scheme, QB_SCHEME_WORDS);
     QB_TRY(qb_config_string(cx, p->config, "quantization.weights", &weights));
     if (weights)
         QB_TRY_WRAP(cx, qb_weight_range_find(cx, weights, &p->weights), "%s: quantization.weights",
@@ -473,18 +468,11 @@ qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_
 
 void qb_project_close(qb_project *project) {
     if (project->made_dirs > 0) qb_remove_empty_dirs(project->out_dir, project->made_dirs);
-    qb_free(project->model);
-    qb_free(project->stem);
-    qb_free(project->calibration_data);
-    qb_free(project->evaluation_data);
-    qb_free(project->targets);
-    qb_free(project->images);
+    QB_FREE_ALL(project->model, project->stem, project->calibration_data, project->evaluation_data,
+                project->targets, project->images);
     qb_task_settings_release(&project->task);
-    qb_free(project->method);
-    qb_free(project->missing_provider);
-    qb_free(project->out_dir);
-    qb_free(project->out_file);
-    qb_free(project->absent_labels);
+    QB_FREE_ALL(project->method, project->missing_provider, project->out_dir, project->out_file,
+                project->absent_labels);
     qb_labels_release(&project->labels);
     qb_config_free(project->config);
     *project = (qb_project){0};

@@ -28,110 +28,56 @@ typedef struct qb_project_flags {
 
 /* Of commands that build no engine. */
 #define QB_MODEL_OPTIONS(STRUCT)                                                                   \
-    {.name = "model",                                                                              \
-     .letter = 'm',                                                                                \
-     .type = QB_OPT_STRING,                                                                        \
-     .offset = offsetof(STRUCT, project.model),                                                    \
-     .argument = "FILE",                                                                           \
-     .help = "the ONNX model (default: the only .onnx here)"},                                     \
-        {.name = "onnx",                                                                           \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(STRUCT, project.model),                                                \
-         .argument = "FILE",                                                                       \
-         .help = "the same as --model"},                                                           \
-    {                                                                                              \
-        .name = "disable-pass", .type = QB_OPT_LIST,                                               \
-        .offset = offsetof(STRUCT, project.disable_pass), .argument = "NAME",                      \
-        .help = "leave an optimizer pass out (repeatable; see inspect)"                            \
-    }
+    QB_TEXT(STRUCT, "model", project.model, "FILE",                                                \
+            "the ONNX model (default: the only .onnx here)", .letter = 'm'),                       \
+        QB_TEXT(STRUCT, "onnx", project.model, "FILE", "the same as --model"),                     \
+        QB_LIST(STRUCT, "disable-pass", project.disable_pass, "NAME",                              \
+                "leave an optimizer pass out (repeatable; see inspect)")
 
 #define QB_PROJECT_OPTIONS(STRUCT) QB_MODEL_OPTIONS(STRUCT), QB_BUILD_OPTIONS(STRUCT)
 
 #define QB_DECODER_OPTION(STRUCT)                                                                  \
-    {                                                                                              \
-        .name = "decoder", .type = QB_OPT_STRING, .offset = offsetof(STRUCT, project.decoder),     \
-        .argument = "cpu|nvjpeg",                                                                  \
-        .help = "what decodes JPEG files: nvjpeg is a GPU, its pixels differ by 1 here and there " \
-                "(default: cpu)"                                                                   \
-    }
+    QB_TEXT(STRUCT, "decoder", project.decoder, "cpu|nvjpeg",                                      \
+            "what decodes JPEG files: nvjpeg is a GPU, its pixels differ by 1 here and there "     \
+            "(default: cpu)")
 
 #define QB_DATA_OPTIONS(STRUCT)                                                                    \
-    {.name = "data",                                                                               \
-     .letter = 'd',                                                                                \
-     .type = QB_OPT_STRING,                                                                        \
-     .offset = offsetof(STRUCT, project.data),                                                     \
-     .argument = "PATH",                                                                           \
-     .help = "folder or file of samples (see 'qbench help data')"},                                \
-        {.name = "images",                                                                         \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(STRUCT, project.images),                                               \
-         .argument = "DIR",                                                                        \
-         .help = "images of COCO's ground truth (default: images/ beside the file)"},              \
-        {.name = "task",                                                                           \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(STRUCT, project.task),                                                 \
-         .argument = "WORD",                                                                       \
-         .help = "what the model is for: classify, detect, segment, keypoints, multilabel, "       \
-                 "tokens, regress "                                                                \
-                 "(default: its sidecar)"},                                                        \
-        {.name = "labels",                                                                         \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(STRUCT, project.labels),                                               \
-         .argument = "FILE",                                                                       \
-         .help = "class numbers: lines of [synset TAB] index TAB name"},                           \
-        {.name = "shapes",                                                                         \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(STRUCT, project.shapes),                                               \
-         .argument = "NAME:1x3x8x8,...",                                                           \
-         .help = "shapes of inputs, for raw .bin data"},                                           \
-        {.name = "samples",                                                                        \
-         .letter = 'n',                                                                            \
-         .type = QB_OPT_INT,                                                                       \
-         .offset = offsetof(STRUCT, project.samples),                                              \
-         .argument = "N",                                                                          \
-         .help = "use N samples, evenly spread (default: 0, all)",                                 \
-         .given_offset = offsetof(STRUCT, project.samples_given),                                  \
-         .min = 0,                                                                                 \
-         .max = 1e12},                                                                             \
-        {.name = "batch",                                                                          \
-         .letter = 'b',                                                                            \
-         .type = QB_OPT_INT,                                                                       \
-         .offset = offsetof(STRUCT, project.batch),                                                \
-         .argument = "N",                                                                          \
-         .help = "samples a batch (default: 1)",                                                   \
-         .min = 1,                                                                                 \
-         .max = 65536},                                                                            \
-    {                                                                                              \
-        .name = "strict", .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, project.strict),         \
-        .help = "an unreadable sample is an error"                                                 \
-    }
+    QB_TEXT(STRUCT, "data", project.data, "PATH",                                                  \
+            "folder or file of samples (see 'qbench help data')", .letter = 'd'),                  \
+        QB_TEXT(STRUCT, "images", project.images, "DIR",                                           \
+                "images of COCO's ground truth (default: images/ beside the file)"),               \
+        QB_TEXT(STRUCT, "task", project.task, "WORD",                                              \
+                "what the model is for: classify, detect, segment, keypoints, multilabel, "        \
+                "tokens, regress (default: its sidecar)"),                                         \
+        QB_TEXT(STRUCT, "labels", project.labels, "FILE",                                          \
+                "class numbers: lines of [synset TAB] index TAB name"),                            \
+        QB_TEXT(STRUCT, "shapes", project.shapes, "NAME:1x3x8x8,...",                              \
+                "shapes of inputs, for raw .bin data"),                                            \
+        QB_INT(STRUCT, "samples", project.samples, "N", 0, 1e12,                                   \
+               "use N samples, evenly spread (default: 0, all)", .letter = 'n',                    \
+               .given_offset = offsetof(STRUCT, project.samples_given)),                           \
+        QB_INT(STRUCT, "batch", project.batch, "N", 1, 65536, "samples a batch (default: 1)",      \
+               .letter = 'b'),                                                                     \
+        QB_FLAG(STRUCT, "strict", project.strict, "an unreadable sample is an error")
+
+#define QB_DATA_OPTION_NAMES                                                                       \
+    "data", "images", "task", "labels", "shapes", "samples", "batch", "strict", "decoder"
+
+#define QB_QUANT_OPTION_NAMES                                                                      \
+    "activations", "weights", "per-tensor-weights", "keep-float", "activations-16"
 
 #define QB_QUANT_OPTIONS(STRUCT)                                                                   \
-    {.name = "activations",                                                                        \
-     .type = QB_OPT_STRING,                                                                        \
-     .offset = offsetof(STRUCT, project.activations),                                              \
-     .argument = "SCHEME",                                                                         \
-     .help = "u8-affine (default), s8-affine or s8-symmetric"},                                    \
-        {.name = "weights",                                                                        \
-         .type = QB_OPT_STRING,                                                                    \
-         .offset = offsetof(STRUCT, project.weights),                                              \
-         .argument = "RANGE",                                                                      \
-         .help = "of a channel's weights: minmax (default) or mse (least squared error)"},         \
-        {.name = "per-tensor-weights",                                                             \
-         .type = QB_OPT_FLAG,                                                                      \
-         .offset = offsetof(STRUCT, project.per_tensor_weights),                                   \
-         .help = "one weight scale a tensor instead of one an output channel",                     \
-         .given_offset = offsetof(STRUCT, project.per_tensor_given)},                              \
-        {.name = "keep-float",                                                                     \
-         .type = QB_OPT_LIST,                                                                      \
-         .offset = offsetof(STRUCT, project.keep_float),                                           \
-         .argument = "NODE",                                                                       \
-         .help = "leave nodes of this name (glob) in float (repeatable)"},                         \
-    {                                                                                              \
-        .name = "activations-16", .type = QB_OPT_LIST,                                             \
-        .offset = offsetof(STRUCT, project.activations_16), .argument = "VALUE",                   \
-        .help = "hold activations of this name (glob) in 16 bits (repeatable)"                     \
-    }
+    QB_TEXT(STRUCT, "activations", project.activations, "SCHEME",                                  \
+            "u8-affine (default), s8-affine or s8-symmetric"),                                     \
+        QB_TEXT(STRUCT, "weights", project.weights, "RANGE",                                       \
+                "of a channel's weights: minmax (default) or mse (least squared error)"),          \
+        QB_FLAG(STRUCT, "per-tensor-weights", project.per_tensor_weights,                          \
+                "one weight scale a tensor instead of one an output channel",                      \
+                .given_offset = offsetof(STRUCT, project.per_tensor_given)),                       \
+        QB_LIST(STRUCT, "keep-float", project.keep_float, "NODE",                                  \
+                "leave nodes of this name (glob) in float (repeatable)"),                          \
+        QB_LIST(STRUCT, "activations-16", project.activations_16, "VALUE",                         \
+                "hold activations of this name (glob) in 16 bits (repeatable)")
 
 typedef struct qb_project {
     char *model; /* path, never NULL */

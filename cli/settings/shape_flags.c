@@ -116,8 +116,7 @@ qb_status qb_profiles_parse(qb_ctx *cx, const qb_shape_flags *flags, const qb_gr
     *n = g.n;
     profiles = NULL;
 out:
-    qb_free(profiles);
-    qb_free(names);
+    QB_FREE_ALL(profiles, names);
     return status;
 }
 
@@ -141,7 +140,6 @@ qb_status qb_shapes_plan(qb_ctx *cx, const qb_engine *engine, const char *text, 
     QB_GO(qb_shapes_parse(cx, "shapes", text, names, n, shapes));
     QB_GO(qb_engine_at_profile(cx, engine, (int32_t)profile, shapes, plan));
 out:
-    qb_free(shapes);
-    qb_free(names);
+    QB_FREE_ALL(shapes, names);
     return status;
 }

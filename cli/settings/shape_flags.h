@@ -10,21 +10,18 @@ typedef struct qb_shape_flags {
     qb_opt_list profiles; /* --profile, --minShapes, --optShapes, --maxShapes as they came */
 } qb_shape_flags;
 
-#define QB_SHAPE_OPTION(NAME, FIELD, TYPE, ARGUMENT, HELP)                                         \
-    { .name = NAME, .type = TYPE, .offset = FIELD, .argument = ARGUMENT, .help = HELP }
 /* Rows of an option struct with a member `qb_shape_flags sizes`. */
 #define QB_SHAPE_OPTIONS(STRUCT)                                                                   \
-    QB_SHAPE_OPTION("shapes", offsetof(STRUCT, sizes.shapes), QB_OPT_STRING, "NAME:AxB,...",       \
-                    "sizes of inputs: input:1x3x224x224"),                                         \
-        QB_SHAPE_OPTION("minShapes", offsetof(STRUCT, sizes.profiles), QB_OPT_NAMED,               \
-                        "NAME:AxB,...", "smallest sizes that the engine takes"),                   \
-        QB_SHAPE_OPTION("optShapes", offsetof(STRUCT, sizes.profiles), QB_OPT_NAMED,               \
-                        "NAME:AxB,...", "usual sizes: kernels are chosen for them"),               \
-        QB_SHAPE_OPTION("maxShapes", offsetof(STRUCT, sizes.profiles), QB_OPT_NAMED,               \
-                        "NAME:AxB,...", "largest sizes: memory is planned for them"),              \
-        QB_SHAPE_OPTION("profile", offsetof(STRUCT, sizes.profiles), QB_OPT_NAMED, "N",            \
-                        "the profile that the following --minShapes, --optShapes and "             \
-                        "--maxShapes are of (default: 0)")
+    QB_TEXT(STRUCT, "shapes", sizes.shapes, "NAME:AxB,...", "sizes of inputs: input:1x3x224x224"), \
+        QB_NAMED(STRUCT, "minShapes", sizes.profiles, "NAME:AxB,...",                              \
+                 "smallest sizes that the engine takes"),                                          \
+        QB_NAMED(STRUCT, "optShapes", sizes.profiles, "NAME:AxB,...",                              \
+                 "usual sizes: kernels are chosen for them"),                                      \
+        QB_NAMED(STRUCT, "maxShapes", sizes.profiles, "NAME:AxB,...",                              \
+                 "largest sizes: memory is planned for them"),                                     \
+        QB_NAMED(STRUCT, "profile", sizes.profiles, "N",                                           \
+                 "the profile that the following --minShapes, --optShapes and --maxShapes are of " \
+                 "(default: 0)")
 
 /* Sizes by name into shapes[n]: "in:1x3x224x224,in2:8x128"; the only input needs no name. What is
  * not named stays as it is. `option` is for messages. */

@@ -13,20 +13,12 @@ typedef struct qb_trust_flags {
 
 /* Rows of an option struct with a member `qb_trust_flags trust`. */
 #define QB_TRUST_OPTIONS(STRUCT)                                                                   \
-    {.name = "verify",                                                                             \
-     .type = QB_OPT_STRING,                                                                        \
-     .offset = offsetof(STRUCT, trust.verify),                                                     \
-     .argument = "KEY",                                                                            \
-     .help = "engine files must be signed (FILE.sig) by this public key, PEM"},                    \
-        {.name = "require-signature",                                                              \
-         .type = QB_OPT_FLAG,                                                                      \
-         .offset = offsetof(STRUCT, trust.require),                                                \
-         .help = "the same by the key that $QBENCH_VERIFY_KEY names, unless --verify does"},       \
-    {                                                                                              \
-        .name = "no-machine-code", .type = QB_OPT_FLAG,                                            \
-        .offset = offsetof(STRUCT, trust.no_machine_code),                                         \
-        .help = "a GPU's engine files: compile kernels here, run none that the file holds"         \
-    }
+    QB_TEXT(STRUCT, "verify", trust.verify, "KEY",                                                 \
+            "engine files must be signed (FILE.sig) by this public key, PEM"),                     \
+        QB_FLAG(STRUCT, "require-signature", trust.require,                                        \
+                "the same by the key that $QBENCH_VERIFY_KEY names, unless --verify does"),        \
+        QB_FLAG(STRUCT, "no-machine-code", trust.no_machine_code,                                  \
+                "a GPU's engine files: compile kernels here, run none that the file holds")
 
 /* For the rest of the command. QB_STATUS_USAGE where a signature is required and no key is named.
  */

@@ -39,8 +39,7 @@ qb_status qb_build_sizes_parse(qb_ctx *cx, const qb_project *project, const qb_s
 }
 
 void qb_build_sizes_release(qb_build_sizes *sizes) {
-    qb_free(sizes->profiles);
-    qb_free(sizes->shapes);
+    QB_FREE_ALL(sizes->profiles, sizes->shapes);
     *sizes = (qb_build_sizes){0};
 }
 
@@ -71,6 +70,25 @@ qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, 
 const char *qb_precision_asked(const qb_precision_flags *flags) {
     if (flags->best || (flags->int8 && (flags->fp16 || flags->bf16))) return "best";
     return flags->int8 ? "int8" : flags->bf16 ? "bf16" : flags->fp16 ? "fp16" : flags->precision;
+}
+
+qb_status qb_precision_refuse(qb_ctx *cx, const qb_command *command, const void *options,
+                              const qb_precision_flags *flags) {
+    static const char *const of_type[] = {"precision", NULL}, *const of_integers[] = {
+                                                                  QB_QUANT_OPTION_NAMES, NULL};
+    const char *asked = qb_precision_asked(flags);
+    qb_precision parsed = {0};
+    if (strcmp(asked, flags->precision) != 0) {
+        char *why = qb_format(cx, "the switches say %s", asked);
+        if (!why) return cx->code;
+        const qb_status status = qb_options_refuse(cx, command, options, of_type, why);
+        qb_free(why);
+        QB_TRY(status);
+    }
+    QB_TRY(qb_precision_parse(cx, asked, &parsed));
+    if (qb_precision_is_quantized(&parsed)) return QB_OK;
+    return qb_options_refuse(cx, command, options, of_integers,
+                             "the engine is to hold no integers");
 }
 
 void qb_built_release(qb_built *built) {

@@ -17,26 +17,23 @@ typedef struct qb_precision_flags {
 /* What build and bench take unless told: every model has it, as for trtexec. */
 #define QB_PRECISION_DEFAULT "fp32"
 #define QB_PRECISION_FLAG(STRUCT, NAME)                                                            \
-    {                                                                                              \
-        .name = #NAME, .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, type.NAME),                 \
-        .help = "the same as --precision " #NAME                                                   \
-    }
+    QB_FLAG(STRUCT, #NAME, type.NAME, "the same as --precision " #NAME)
 /* Rows of an option struct with a member `qb_precision_flags type`. */
 #define QB_PRECISION_OPTIONS(STRUCT)                                                               \
-    {.name = "precision",                                                                          \
-     .type = QB_OPT_STRING,                                                                        \
-     .offset = offsetof(STRUCT, type.precision),                                                   \
-     .argument = "PRECISION",                                                                      \
-     .help =                                                                                       \
-         QB_PRECISION_DEFAULT " (default), tf32, fp16, bf16, best or int8[:METHOD][+VARIANT...] "  \
-                              "with the calibration's ranges (see 'qbench help precisions')"},     \
+    QB_TEXT(STRUCT, "precision", type.precision, "PRECISION",                                      \
+            QB_PRECISION_DEFAULT                                                                   \
+            " (default), tf32, fp16, bf16, best or int8[:METHOD][+VARIANT...] with the "           \
+            "calibration's ranges (see 'qbench help precisions')"),                                \
         QB_PRECISION_FLAG(STRUCT, fp16), QB_PRECISION_FLAG(STRUCT, bf16),                          \
-        QB_PRECISION_FLAG(STRUCT, int8), {                                                         \
-        .name = "best", .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, type.best),                \
-        .help = "the same as --precision best, and as --int8 --fp16: what is fastest"              \
-    }
+        QB_PRECISION_FLAG(STRUCT, int8),                                                           \
+        QB_FLAG(STRUCT, "best", type.best,                                                         \
+                "the same as --precision best, and as --int8 --fp16: what is fastest")
 
 const char *qb_precision_asked(const qb_precision_flags *flags);
+/* QB_STATUS_USAGE where of a command's options one would be ignored: --precision that the switches
+ * overrule, or options of quantization with floats alone. */
+qb_status qb_precision_refuse(qb_ctx *cx, const qb_command *command, const void *options,
+                              const qb_precision_flags *flags);
 
 typedef struct qb_build_settings {
     const char *precision;       /* "fp32", "bf16", "int8:entropy+per-tensor" */

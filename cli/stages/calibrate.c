@@ -91,8 +91,7 @@ void qb_part_text(qb_split part, char text[QB_PART_TEXT]) {
 }
 
 qb_status qb_calibration_describe(qb_ctx *cx, const qb_project *project, qb_table *table) {
-    qb_free(table->dataset);
-    qb_free(table->model);
+    QB_FREE_ALL(table->dataset, table->model);
     const qb_split part = qb_project_split(project, project->calibration_data, false);
     char drawn[QB_PART_TEXT];
     qb_part_text(part, drawn);

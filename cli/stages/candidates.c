@@ -6,7 +6,6 @@
 #include "cli/out/engine_file.h"
 #include "cli/stages/stages_internal.h"
 #include "engine/backends.h"
-#include "engine/file.h"
 #include "eval/probe.h"
 #include "graph/dequantize.h"
 
@@ -15,10 +14,7 @@ enum { TEXTS_EACH = 3 }; /* most that a candidate keeps */
 void qb_candidates_release(qb_candidates *c) {
     for (int32_t i = 0; c->quantized && i < c->n; i++) qb_graph_free(c->quantized[i]);
     for (int32_t i = 0; i < c->n_texts; i++) qb_free(c->text[i]);
-    qb_free(c->text);
-    qb_free(c->quantized);
-    qb_free(c->of);
-    qb_free(c->item);
+    QB_FREE_ALL(c->text, c->quantized, c->of, c->item);
     qb_stage_source_release(&c->plain);
     qb_stage_source_release(&c->recovered);
     qb_graph_free(c->graph);

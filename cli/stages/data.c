@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "cli/pipeline.h"
 
 /* ---- images ---- */

@@ -49,9 +49,7 @@ static qb_status save(qb_ctx *cx, const qb_project *project, const qb_graph *gra
     QB_GO(qb_table_save(cx, r->table, table));
 out:
     qb_graph_free(again);
-    qb_free(model);
-    qb_free(unrounded);
-    qb_free(table);
+    QB_FREE_ALL(model, unrounded, table);
     return status;
 }
 
@@ -119,9 +117,7 @@ static qb_status load_recovered(qb_ctx *cx, const qb_project *project, const qb_
                       model, project->model));
     if (qb_path_exists(unrounded)) QB_GO(load(cx, project, unrounded, &out->unrounded));
 out:
-    qb_free(model);
-    qb_free(unrounded);
-    qb_free(ranges);
+    QB_FREE_ALL(model, unrounded, ranges);
     return status;
 }
 

@@ -1,7 +1,6 @@
 /* A search over the project's model, calibration and data. */
 #include <string.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "cli/stages/stages_internal.h"
 #include "engine/backends.h"
@@ -172,15 +171,12 @@ out:
 void qb_searched_release(qb_searched *s) {
     qb_search_release(&s->search);
     qb_space_free(s->space);
-    qb_free(s->shapes);
-    qb_free(s->data);
+    QB_FREE_ALL(s->shapes, s->data);
     for (int32_t w = 0; w < s->n_ways; w++) {
         qb_stage_source_release(&s->source[w]);
         qb_free(s->name[w]);
     }
-    qb_free(s->source);
-    qb_free(s->way);
-    qb_free(s->name);
+    QB_FREE_ALL(s->source, s->way, s->name);
     qb_graph_free(s->graph);
     *s = (qb_searched){0};
 }

@@ -68,8 +68,7 @@ static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_lab
     qb_dataset_sort(dataset);
     if (dataset->has_labels) dataset->n_classes = labels ? labels->n : (int32_t)folders.n;
 out:
-    qb_free(folders.name);
-    qb_free(files.name);
+    QB_FREE_ALL(folders.name, files.name);
     return status;
 }
 

@@ -31,8 +31,7 @@ static qb_status find_images(qb_ctx *cx, qb_dataset *dataset) {
     }
     if (folder) dataset->root = qb_arena_strdup(cx, dataset->arena, folder);
     const bool found = folder && beside && dataset->root;
-    qb_free(beside);
-    qb_free(folder);
+    QB_FREE_ALL(beside, folder);
     if (!found) return cx->code;
     if (qb_path_is_dir(dataset->root)) return QB_OK;
     return qb_fail(cx, QB_STATUS_NOTFOUND, "--images %s: there is no such folder", dataset->root);

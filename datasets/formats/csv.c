@@ -199,8 +199,7 @@ static qb_status csv_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labe
         memchr(text, '\0', size)
             ? qb_fail(cx, QB_STATUS_FORMAT, "not a text file: it has zero bytes")
             : read_table(&t, strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text);
-    qb_free(t.text);
-    qb_free(text);
+    QB_FREE_ALL(t.text, text);
     return status;
 }
 

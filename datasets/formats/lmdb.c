@@ -129,8 +129,7 @@ static void close_all(void *own) {
         if (all->of[i]) qb_apart_end(all->of[i]->apart);
         qb_free(all->of[i]);
     }
-    qb_free(all->of);
-    qb_free(all);
+    QB_FREE_ALL(all->of, all);
 }
 
 static qb_status start(qb_shard *s, database **out) {

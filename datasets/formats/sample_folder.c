@@ -32,9 +32,7 @@ static bool sample_folder_probe(const char *path) {
     qb_names folders = {0}, a = {0}, b = {0};
     if (qb_arena_create(&cx, &arena) != QB_OK) return false;
     const bool same = same_names(&cx, path, arena, &folders, &a, &b);
-    qb_free(folders.name);
-    qb_free(a.name);
-    qb_free(b.name);
+    QB_FREE_ALL(folders.name, a.name, b.name);
     qb_arena_free(arena);
     return same;
 }

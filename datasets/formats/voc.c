@@ -26,8 +26,7 @@ static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name) {
     qb_status status = qb_truth_add_image(cx, dataset, name);
     if (status == QB_OK) status = qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &n);
     if (status == QB_OK) status = qb_voc_objects_parse(cx, path, text, n, dataset->truth);
-    qb_free(text);
-    qb_free(path);
+    QB_FREE_ALL(text, path);
     return status;
 }
 

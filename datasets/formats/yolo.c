@@ -5,7 +5,6 @@
 
 #include "base/config.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "datasets/truth_internal.h"
 
 enum { PATH_BYTES = 4096 };

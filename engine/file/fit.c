@@ -30,10 +30,7 @@ typedef struct machine {
     char *hardware; /* "avx2 fma avx512f", "NVIDIA H200, compute capability 9.0" */
 } machine;
 
-static void release(machine *m) {
-    qb_free(m->software);
-    qb_free(m->hardware);
-}
+static void release(machine *m) { QB_FREE_ALL(m->software, m->hardware); }
 
 char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
     const char *more = json_string_value(json_object_get(tags, "options"));

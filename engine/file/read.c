@@ -1,6 +1,4 @@
 /* Files to engines. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -102,8 +100,7 @@ static qb_status check_signature(const opened *f) {
     else if (status == QB_STATUS_NOTFOUND)
         status = qb_fail(f->cx, QB_STATUS_MISMATCH, "%s: it is not signed: there is no %s", f->path,
                          path);
-    qb_free(signature);
-    qb_free(path);
+    QB_FREE_ALL(signature, path);
     return status;
 }
 

@@ -142,8 +142,7 @@ static qb_status put_tags(qb_ctx *cx, const qb_engine *engine, const qb_engine_o
                                                       engine->device ? &identity : NULL),
                                             JSON_INDENT(1), out)
                                  : cx->code;
-    qb_free(libraries);
-    qb_free(backend);
+    QB_FREE_ALL(libraries, backend);
     return status;
 }
 
@@ -321,7 +320,6 @@ out:
     qb_strbuf_release(&stored.graph);
     qb_strbuf_release(&plan);
     qb_strbuf_release(&compiled);
-    qb_free(stored.weights);
-    qb_free(own);
+    QB_FREE_ALL(stored.weights, own);
     return status;
 }

@@ -57,10 +57,8 @@ out:
 
 void qb_plan_free(qb_plan *plan) {
     if (!plan) return;
-    for (int32_t i = 0; i < QB_PROFILES_MAX; i++) {
-        qb_free(plan->table[i].rows);
-        qb_free(plan->table[i].slots);
-    }
+    for (int32_t i = 0; i < QB_PROFILES_MAX; i++)
+        QB_FREE_ALL(plan->table[i].rows, plan->table[i].slots);
     qb_arena_free(plan->arena);
     qb_free(plan);
 }

@@ -1,6 +1,5 @@
 /* Concat along the channels: producers write their slice of the output where that is legal, the
  * other inputs are copied into theirs. */
-#include <string.h>
 
 #include "engine/realize/lowering_internal.h"
 

@@ -39,6 +39,7 @@ static role made_by(const qb_graph *graph, const qb_node *node, const role *role
 static void find_roles(const qb_graph *graph, role *roles) {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
+        if (!node->op) continue; /* it runs in the tail */
         if (node->out[0] >= 0) roles[node->out[0]] = made_by(graph, node, roles);
         if (is(node, "DynamicQuantizeLinear") && node->n_out > 1 && node->out[1] >= 0)
             roles[node->out[1]] = ROLE_SCALE;
@@ -57,8 +58,7 @@ qb_status qb_device_keep_floats(qb_lowering *b) {
     return QB_OK;
 }
 
-/* ---- problems of the device -------------------------------------------------------------------
- */
+/* ---- problems of the device ----------------------------------------------------------------- */
 
 qb_desc qb_device_desc(const qb_lowering *b, qb_desc desc) {
     if (desc.dtype == QB_DTYPE_F32 && desc.q.n == 0) desc.dtype = b->spec->float_type;

@@ -4,7 +4,6 @@
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "engine/realize/lowering_internal.h"
-#include "kernels/chain.h"
 
 typedef struct entry {
     size_t hash, size;
@@ -123,6 +122,5 @@ void qb_kernel_pool_free(qb_kernel_pool *pool) {
     for (size_t i = 0; i < pool->n_slots; i++) qb_kernel_free(pool->slot[i].kernel);
     qb_arena_free(pool->arena);
     qb_strbuf_release(&pool->key);
-    qb_free(pool->slot);
-    qb_free(pool);
+    QB_FREE_ALL(pool->slot, pool);
 }

@@ -1,6 +1,5 @@
 /* Layouts: the candidates in which values lie in memory while an engine is built, and the copy
  * steps that make one from another. */
-#include <string.h>
 
 #include "engine/realize/lowering_internal.h"
 

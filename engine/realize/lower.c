@@ -183,12 +183,23 @@ static qb_status keep_compiled(const qb_lowering *b) {
     return QB_OK;
 }
 
+/* Does a tactic of the host's backends take it? */
+static bool host_takes(const void *user, const qb_problem *problem) {
+    const qb_lowering *b = user;
+    const bool constant[QB_MAX_INPUTS] = {false};
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
+        if ((*t)->kind == problem->kind && qb_lower_has(b, *t, false) &&
+            (*t)->supports(problem, constant))
+            return true;
+    return false;
+}
+
 /* What runs as one step although it is several nodes. */
 static qb_status fuse_nodes(qb_lowering *b) {
     int32_t n = 0;
     if (b->spec->observable) return QB_OK;
     const bool device = b->engine->device;
-    if (device) QB_TRY(qb_fuse_order(b->cx, b->graph, qb_device_takes, b, &n));
+    QB_TRY(qb_fuse_order(b->cx, b->graph, device ? qb_device_takes : host_takes, b, &n));
     if (device && !b->plans) { /* indices and weights vary by size */
         QB_TRY(qb_fuse_boxes(b->cx, b->graph, &n));
         QB_TRY(qb_fuse_linear(b->cx, b->graph, qb_device_takes, b, &n));
@@ -202,22 +213,11 @@ static qb_status fuse_nodes(qb_lowering *b) {
     return QB_OK;
 }
 
-/* Does a tactic of the host's backends take it? */
-static bool takes_chain(const void *user, const qb_problem *problem) {
-    const qb_lowering *b = user;
-    const bool constant[QB_MAX_INPUTS] = {false};
-    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
-        if ((*t)->kind == problem->kind && qb_lower_has(b, *t, false) &&
-            (*t)->supports(problem, constant))
-            return true;
-    return false;
-}
-
 /* Elementwise operators as single steps, where nobody looks at what lies between; on a device also
  * those that only move elements. */
 static qb_status fuse_chains(qb_lowering *b) {
     const bool device = b->engine->device;
-    const qb_chain_filter takes = device ? qb_device_takes : takes_chain;
+    const qb_chain_filter takes = device ? qb_device_takes : host_takes;
     if (b->spec->observable || (!device && b->spec->float_type != QB_DTYPE_F32)) return QB_OK;
     if (device) QB_TRY(qb_fuse_views(b->cx, b->graph, takes, b, &b->groups));
     return qb_fuse_chains(b->cx, b->graph, takes, b, &b->groups);

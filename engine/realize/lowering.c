@@ -2,7 +2,6 @@
 #include "engine/realize/lowering_internal.h"
 
 #include <omp.h>
-#include <string.h>
 
 const char *qb_lower_group_name(const qb_lowering *b) {
     if (b->group >= b->groups.n) return "";

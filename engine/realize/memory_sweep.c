@@ -156,7 +156,6 @@ qb_status qb_plan_sweep(qb_ctx *cx, qb_buffer *const *order, int32_t n, size_t *
     }
     for (; next < n && status == QB_OK; next++)
         leaving[next]->offset = s.block[leaving[next]->offset].offset;
-    qb_free(leaving);
-    qb_free(s.block);
+    QB_FREE_ALL(leaving, s.block);
     return status;
 }

@@ -1,5 +1,4 @@
 /* Packed constants that the plans of an engine share, on the host and on its device. */
-#include <string.h>
 
 #include "engine/device_internal.h"
 #include "engine/plans_internal.h"

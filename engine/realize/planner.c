@@ -152,10 +152,7 @@ qb_status qb_plan_memory(qb_ctx *cx, qb_buffer_kind kind, qb_buffer *buffers, in
     for (int32_t i = 0; i < p.n; i++) p.order[i]->offset = p.best[p.order[i] - buffers];
     *total = p.best_end;
 out:
-    qb_free(change);
-    qb_free(p.best);
-    qb_free(p.placed);
-    qb_free(p.order);
+    QB_FREE_ALL(change, p.best, p.placed, p.order);
     return status;
 }
 

@@ -84,7 +84,7 @@ static bool plan_layout(const qb_lowering *b, const qb_node *node, const qb_plug
 
 /* ---- the step ---- */
 
-static qb_status bring_inputs(qb_lowering *b, const qb_node *node, const layout_plan *plan,
+static qb_status lower_inputs(qb_lowering *b, const qb_node *node, const layout_plan *plan,
                               bool device, int32_t **out) {
     int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, (size_t)node->n_in, sizeof *in);
     if (!in) return b->cx->code;
@@ -142,10 +142,6 @@ static qb_status describe_tensors(qb_lowering *b, const layout_plan *plan, qb_st
                    step->workspace_bytes, b->spec->workspace_limit);
 }
 
-static const char *tactic_name(qb_lowering *b, const qb_plugin *plugin) {
-    return qb_arena_format(b->cx, b->engine->arena, "plugin.%s", plugin->name);
-}
-
 static qb_dtype computes_in(const layout_plan *plan, int32_t n_in) {
     for (int32_t i = 0; i < n_in; i++)
         if (plan->desc[i].q.n > 0) return QB_DTYPE_S8;
@@ -156,9 +152,10 @@ static qb_status add_step(qb_lowering *b, const qb_group *group, const qb_plugin
                           const layout_plan *plan, bool device) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     int32_t *in;
-    QB_TRY(bring_inputs(b, node, plan, device, &in));
+    QB_TRY(lower_inputs(b, node, plan, device, &in));
     qb_step *step = qb_lower_step(b, QB_STEP_PLUGIN, 0, node->n_out);
-    const char *tactic = step ? tactic_name(b, op->plugin) : NULL;
+    const char *tactic =
+        step ? qb_arena_format(b->cx, b->engine->arena, "plugin.%s", op->plugin->name) : NULL;
     if (!tactic) return b->cx->code;
     const int32_t index = b->engine->n_steps - 1;
     step->node = node;

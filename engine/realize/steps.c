@@ -1,5 +1,4 @@
 /* The steps of groups: by a kernel, by an operator's eval, or none. */
-#include <string.h>
 
 #include "base/strbuf.h"
 #include "engine/realize/lowering_internal.h"

@@ -155,11 +155,8 @@ void qb_context_free(qb_context *context) {
     qb_workers_free(context->workers);
     qb_free(context->memory);
     qb_temp_free(&context->temp);
-    qb_free(context->pointers);
-    qb_free(context->in);
-    qb_free(context->tensors);
-    qb_free(context->node_in);
-    qb_free(context->patches);
+    QB_FREE_ALL(context->pointers, context->in, context->tensors, context->node_in,
+                context->patches);
     if (context->engine != context->whole) qb_engine_release(context->engine);
     qb_free(context);
 }

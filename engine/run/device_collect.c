@@ -134,8 +134,7 @@ static void close_slot(const qb_collector *c, slot *s) {
     device->release(s->extremes);
     device->event.close(s->arrived);
     device->event.close(s->ended);
-    qb_free(s->shown.input);
-    qb_free(s->staged);
+    QB_FREE_ALL(s->shown.input, s->staged);
 }
 
 static qb_status open_all(qb_ctx *cx, qb_collector *c) {
@@ -192,8 +191,7 @@ void qb_collector_free(qb_collector *c) {
     device->release(c->states);
     device->release(c->scratch);
     qb_context_free(c->context);
-    qb_free(c->value);
-    qb_free(c);
+    QB_FREE_ALL(c->value, c);
 }
 
 /* ---- running ---- */

@@ -112,9 +112,7 @@ void qb_device_run_free(qb_device_run *run, const qb_device_api *device) {
     for (int32_t i = 0; i <= PHASES; i++) device->event.close(run->mark[i]);
     device->stream_close(run->stream);
     device->release(run->memory);
-    qb_free(run->event);
-    qb_free(run->fetched);
-    qb_free(run);
+    QB_FREE_ALL(run->event, run->fetched, run);
 }
 
 /* Into the weights; NULL where no kernel has any. */
@@ -151,8 +149,7 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
     return step->kernel->launch(cx, step->kernel, &launch);
 }
 
-/* ---- recording --------------------------------------------------------------------------------
- */
+/* ---- recording ------------------------------------------------------------------------------ */
 
 static bool is_own(const qb_step *step) {
     return step->kernel && qb_tactic_source(step->kernel->tactic) == QB_SOURCE_OWN;
@@ -270,8 +267,7 @@ qb_status qb_device_run_switch(qb_ctx *cx, qb_context *c) {
     return QB_OK;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 /* One step that is not recorded; what a step of the host reads must have arrived. */
 static qb_status run_single(qb_ctx *cx, qb_context *c, int32_t s, double *seconds) {

@@ -1,5 +1,4 @@
 /* Engines for ranges of shapes: which profile serves, and the cache of engines for other shapes. */
-#include <string.h>
 
 #include "base/strbuf.h"
 #include "engine/device_internal.h"
@@ -162,8 +161,7 @@ void qb_plans_free(qb_plans *plans) {
     for (size_t i = 0; i < plans->n_packs; i++) qb_pack_free(plans->packs[i]);
     qb_free(plans->packs);
     qb_plans_drop_floats(plans, true);
-    qb_free(plans->floats);
-    qb_free(plans->device_name);
+    QB_FREE_ALL(plans->floats, plans->device_name);
     qb_compiled_free(plans->compiled);
     qb_graph_free(plans->graph);
     pthread_mutex_destroy(&plans->lock);

@@ -20,10 +20,7 @@ void qb_tail_free(struct qb_tail *tail) {
     qb_tail_nodes_free(tail->nodes);
     qb_graph_free(tail->graph);
     qb_arena_free(tail->arena);
-    qb_free(tail->output);
-    qb_free(tail->from);
-    qb_free(tail->input);
-    qb_free(tail);
+    QB_FREE_ALL(tail->output, tail->from, tail->input, tail);
 }
 
 static int32_t port_of(const qb_port *ports, int32_t n, const char *name) {
@@ -107,9 +104,7 @@ const qb_port *qb_tail_output(const struct qb_tail *tail, int32_t i) { return &t
 void qb_tail_run_free(qb_tail_run *run) {
     if (!run) return;
     for (int32_t i = 0; run->head && i < run->engine->n_outputs; i++) qb_free(run->head[i]);
-    qb_free(run->head);
-    qb_free(run->shape);
-    qb_free(run);
+    QB_FREE_ALL(run->head, run->shape, run);
 }
 
 qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out) {

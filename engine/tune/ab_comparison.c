@@ -1,5 +1,4 @@
 /* Two whole engines against each other on a device. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -50,8 +49,7 @@ static qb_status start(qb_ctx *cx, const qb_engine *e, side *out) {
 static void leave(side *r) {
     qb_context_free(r->context);
     for (int32_t i = 0; r->inputs && i < r->engine->n_inputs; i++) qb_free(r->inputs[i]);
-    qb_free(r->inputs);
-    qb_free(r->outputs);
+    QB_FREE_ALL(r->inputs, r->outputs);
 }
 
 /* Interleaved, so that what else goes on at a time meets both. */

@@ -230,10 +230,7 @@ typedef struct check {
 } check;
 
 void qb_wrong_steps_free(qb_wrong_steps *wrong) {
-    for (size_t i = 0; i < wrong->n; i++) {
-        qb_free(wrong->item[i].value);
-        qb_free(wrong->item[i].text);
-    }
+    for (size_t i = 0; i < wrong->n; i++) QB_FREE_ALL(wrong->item[i].value, wrong->item[i].text);
     qb_free(wrong->item);
     *wrong = (qb_wrong_steps){0};
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "engine/tune/check_internal.h"
-#include "kernels/ref.h"
 
 /* Multiplications, or elements, of the reference for a step. */
 #define WORK_MOST (1 << 18)

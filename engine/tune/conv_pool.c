@@ -1,6 +1,5 @@
 /* A convolution and the max pool behind it as one step of a device, where that is faster. */
 #include <math.h>
-#include <string.h>
 
 #include "engine/tune/tune_internal.h"
 

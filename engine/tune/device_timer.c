@@ -1,5 +1,4 @@
 /* How long a kernel takes on a device: scratch memory there, and replays of recorded launches. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -58,8 +57,7 @@ void qb_scratch_free(qb_scratch *s) {
     s->device->event.close(s->begin);
     s->device->event.close(s->end);
     s->device->stream_close(s->stream);
-    qb_free(s->noise_pattern);
-    qb_free(s);
+    QB_FREE_ALL(s->noise_pattern, s);
 }
 
 /* *grown: the block is new. */

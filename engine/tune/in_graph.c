@@ -6,7 +6,6 @@
  * gains where its neighbours are of the same kind; then one family after the other, the longest
  * first, from whichever is better. Trials share one context, so that all tensors lie at the same
  * offsets. Constants are those of a family's first step for all of its steps, a copy for each. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -217,8 +216,7 @@ static qb_status find_families(qb_ctx *cx, refinement *r) {
     return QB_OK;
 }
 
-/* ---- candidates ---------------------------------------------------------------------------------
- */
+/* ---- candidates ----------------------------------------------------------------------------- */
 
 /* The steps as they are picked, with their kernels where these are ready. */
 static void fill(const refinement *r, candidate *l) {
@@ -457,13 +455,9 @@ static void release(refinement *r) {
     const qb_engine *e = r->engine;
     qb_context_free(r->context); /* before the engines that it ran */
     for (int32_t i = 0; r->inputs && i < e->n_inputs; i++) qb_free(r->inputs[i]);
-    qb_free(r->inputs);
-    qb_free(r->outputs);
-    for (size_t i = 0; i < r->n_candidates; i++) {
-        qb_free(r->candidates[i]->engine.steps);
-        qb_free(r->candidates[i]->pick);
-        qb_free(r->candidates[i]);
-    }
+    QB_FREE_ALL(r->inputs, r->outputs);
+    for (size_t i = 0; i < r->n_candidates; i++)
+        QB_FREE_ALL(r->candidates[i]->engine.steps, r->candidates[i]->pick, r->candidates[i]);
     qb_free(r->candidates);
     for (size_t f = 0; f < r->n_families; f++) {
         for (int32_t i = 0; i < r->families[f].n_others; i++) {
@@ -472,8 +466,7 @@ static void release(refinement *r) {
         }
         qb_free(r->families[f].key);
     }
-    qb_free(r->families);
-    qb_free(r->member);
+    QB_FREE_ALL(r->families, r->member);
 }
 
 /* A step of the processor takes its time in each replay, and times of the device do not count it.

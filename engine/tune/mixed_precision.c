@@ -205,11 +205,6 @@ qb_status qb_mixed_precision(qb_lowering *b) {
     m.f16_in = qb_alloc(b->cx, n, sizeof *m.f16_in);
     m.is_f16 = qb_alloc(b->cx, n, sizeof *m.is_f16);
     qb_status status = m.quantized && m.f16 && m.f16_in && m.is_f16 ? choose(&m) : b->cx->code;
-    qb_free(m.quantized);
-    qb_free(m.f16);
-    qb_free(m.f16_in);
-    qb_free(m.is_f16);
-    qb_free(m.conversion);
-    qb_free(m.producer);
+    QB_FREE_ALL(m.quantized, m.f16, m.f16_in, m.is_f16, m.conversion, m.producer);
     return status;
 }

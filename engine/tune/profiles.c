@@ -1,10 +1,6 @@
 /* Engines with profiles: ranges of shapes, and the cache of plans. */
 #include "engine/profiles.h"
 
-#include <string.h>
-
-#include "base/log.h"
-#include "base/strbuf.h"
 #include "engine/plans_internal.h"
 #include "engine/realize/realize_internal.h"
 #include "engine/tune/tune_internal.h"

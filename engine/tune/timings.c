@@ -270,8 +270,7 @@ void qb_timings_free(qb_timings *timings) {
     if (!timings) return;
     qb_arena_free(timings->arena);
     qb_compiled_free(timings->compiled);
-    qb_free(timings->entry);
-    qb_free(timings);
+    QB_FREE_ALL(timings->entry, timings);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

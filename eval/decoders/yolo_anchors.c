@@ -16,13 +16,9 @@ typedef struct head {
     int64_t anchor;     /* from anchor to anchor */
 } head;
 
-static int64_t anchors_of(const qb_decode *in) {
-    return in->settings->n_anchors > 0 ? in->settings->n_anchors / 2 / in->n : 3;
-}
-
 static bool find_head(const qb_decode *in, int32_t i, head *out) {
     const qb_shape *s = &in->output[i].desc.shape;
-    const int64_t a = anchors_of(in);
+    const int64_t a = in->settings->n_anchors > 0 ? in->settings->n_anchors / 2 / in->n : 3;
     if (a < 1 || (in->settings->n_anchors == 0 && in->n != 3)) return false;
     *out = (head){.data = in->output[i].data, .anchors = a};
     if (qb_is_batch_of(&in->output[i], 5)) { /* 1 x A x H x W x (5 + C) */

@@ -33,14 +33,8 @@ static void detect_close(void *opened) {
     if (!s) return;
     for (int64_t i = 0; s->found && i < s->data.n_engines * s->samples; i++)
         qb_detections_release(&s->found[i]);
-    qb_free(s->found);
-    qb_free(s->seen);
-    qb_free(s->name);
-    qb_free(s->whole);
-    qb_free(s->read_ids);
-    qb_free(s->category);
-    qb_free(s->judged.objects.item);
-    qb_free(s);
+    QB_FREE_ALL(s->found, s->seen, s->name, s->whole, s->read_ids, s->category,
+                s->judged.objects.item, s);
 }
 
 static qb_status create_state(qb_ctx *cx, const qb_task_data *data, state **out) {
@@ -449,8 +443,7 @@ static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run
         if (each[c].value[QB_COCO_AP] >= 0)
             status = qb_run_class_score_add(cx, row, truth->category[c].name,
                                             percent(each[c].value[QB_COCO_AP]), objects[c]);
-    qb_free(each);
-    qb_free(objects);
+    QB_FREE_ALL(each, objects);
     return status;
 }
 
@@ -479,8 +472,7 @@ static qb_status score_truth(qb_ctx *cx, state *s, qb_run *run) {
     for (int32_t e = 0; e < n && status == QB_OK; e++)
         status = add_classes(cx, &d, e, &run->row[e]);
     for (int32_t e = 0; d.of && e < n; e++) qb_coco_matches_free(d.of[e].matches);
-    qb_free(d.of);
-    qb_free(d.weight);
+    QB_FREE_ALL(d.of, d.weight);
     return status;
 }
 
@@ -559,10 +551,7 @@ static qb_status score_shift(qb_ctx *cx, const state *s, qb_run *run) {
                                 100 * (double)sum.matched / first, sum.score / matched,
                                 sum.iou / matched, sum.sides / matched};
         for (size_t m = 0; m < sizeof value / sizeof *value; m++)
-            QB_TRY(qb_run_metric_add(
-                cx, &run->row[e], &shift_metric[m],
-                &(qb_run_metric){
-                    .value = value[m], .ci = {NAN, NAN}, .drop = NAN, .drop_ci = {NAN, NAN}}));
+            QB_TRY(qb_run_number_add(cx, &run->row[e], &shift_metric[m], value[m]));
     }
     return QB_OK;
 }

@@ -31,9 +31,7 @@ static void keypoints_close(void *opened) {
         qb_detections_release(&s->found[i].list);
         qb_free(s->found[i].point);
     }
-    qb_free(s->found);
-    qb_free(s->seen);
-    qb_free(s);
+    QB_FREE_ALL(s->found, s->seen, s);
 }
 
 /* The first object that has key points: all have as many; NULL. */
@@ -283,8 +281,7 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, qb_coc
             qb_coco_box_of_points(&results, o);
         }
     if (status == QB_OK) status = qb_coco_match(cx, s->truth, &results, QB_COCO_KEYPOINTS, out);
-    qb_free(results.item);
-    qb_free(results.point);
+    QB_FREE_ALL(results.item, results.point);
     return status;
 }
 
@@ -349,14 +346,10 @@ static qb_status keypoints_finish(qb_ctx *cx, void *opened, qb_run *run) {
     for (int32_t e = 0; e < n && status == QB_OK; e++)
         status = match_engine(cx, s, e, &d.matches[e]);
     if (status == QB_OK) status = qb_task_score(cx, &scores, run);
-    for (int32_t e = 0; e < n && status == QB_OK; e++) {
-        const qb_run_metric metric = {
-            .value = point_shift(s, e), .ci = {NAN, NAN}, .drop = NAN, .drop_ci = {NAN, NAN}};
-        status = qb_run_metric_add(cx, &run->row[e], &shift_label, &metric);
-    }
+    for (int32_t e = 0; e < n && status == QB_OK; e++)
+        status = qb_run_number_add(cx, &run->row[e], &shift_label, point_shift(s, e));
     for (int32_t e = 0; d.matches && e < n; e++) qb_coco_matches_free(d.matches[e]);
-    qb_free(d.matches);
-    qb_free(d.weight);
+    QB_FREE_ALL(d.matches, d.weight);
     return status;
 }
 

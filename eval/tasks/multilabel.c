@@ -23,9 +23,7 @@ typedef struct state {
 static void multilabel_close(void *opened) {
     state *s = opened;
     if (!s) return;
-    void *const owned[] = {s->class_of, s->score, s->order, s->shows, s->seen, s->logits};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) qb_free(owned[i]);
-    qb_free(s);
+    QB_FREE_ALL(s->class_of, s->score, s->order, s->shows, s->seen, s->logits, s);
 }
 
 /* Scores of classes: one line of more than one number. */

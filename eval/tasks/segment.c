@@ -49,10 +49,8 @@ static void segment_close(void *opened) {
     for (int64_t i = 0; s->mask && i < s->samples; i++) qb_free(s->mask[i]);
     for (int64_t i = 0; s->small && i < s->samples * s->data.n_engines; i++)
         qb_free(s->small[i].class);
-    qb_free(s->small);
-    void *const owned[] = {s->class_of, s->count, s->pixels,     s->same,
-                           s->all,      s->mask,  s->counts_for, s->seen};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) qb_free(owned[i]);
+    QB_FREE_ALL(s->small, s->class_of, s->count, s->pixels, s->same, s->all, s->mask, s->counts_for,
+                s->seen);
     qb_coco_by_image_release(&s->by);
     qb_labels_release(&s->names);
     qb_free(s);
@@ -574,8 +572,7 @@ static qb_status add_classes(qb_ctx *cx, const state *s, int32_t engine, qb_run_
         status = qb_run_class_score_add(cx, row, k < s->names.n ? s->names.name[k] : text,
                                         iou_of(&sum[k]), (int64_t)sum[k].truth);
     }
-    qb_free(sum);
-    qb_free(weight);
+    QB_FREE_ALL(sum, weight);
     return status;
 }
 
@@ -635,11 +632,8 @@ static qb_status segment_finish(qb_ctx *cx, void *opened, qb_run *run) {
             same += s->same[e * s->samples + i];
             all += s->all[i];
         }
-        const qb_run_metric metric = {.value = all > 0 ? 100 * (double)same / (double)all : NAN,
-                                      .ci = {NAN, NAN},
-                                      .drop = NAN,
-                                      .drop_ci = {NAN, NAN}};
-        QB_TRY(qb_run_metric_add(cx, &run->row[e], &same_metric, &metric));
+        QB_TRY(qb_run_number_add(cx, &run->row[e], &same_metric,
+                                 all > 0 ? 100 * (double)same / (double)all : NAN));
         if (s->has_truth) QB_TRY(add_classes(cx, s, e, &run->row[e]));
     }
     return QB_OK;

@@ -30,9 +30,7 @@ static void tokens_close(void *opened) {
     state *s = opened;
     if (!s) return;
     for (int64_t i = 0; s->first && i < s->samples; i++) qb_free(s->first[i]);
-    void *const owned[] = {s->count, s->places, s->told, s->first, s->seen};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) qb_free(owned[i]);
-    qb_free(s);
+    QB_FREE_ALL(s->count, s->places, s->told, s->first, s->seen, s);
 }
 
 static qb_status create_state(qb_ctx *cx, const qb_task_data *data, state **out) {
@@ -288,12 +286,8 @@ static qb_status tokens_finish(qb_ctx *cx, void *opened, qb_run *run) {
             same += s->count[e * s->samples + i].same;
             places += s->seen[i] ? s->places[i] : 0;
         }
-        const qb_run_metric metric = {.value =
-                                          places > 0 ? 100 * (double)same / (double)places : NAN,
-                                      .ci = {NAN, NAN},
-                                      .drop = NAN,
-                                      .drop_ci = {NAN, NAN}};
-        QB_TRY(qb_run_metric_add(cx, &run->row[e], &same_metric, &metric));
+        QB_TRY(qb_run_number_add(cx, &run->row[e], &same_metric,
+                                 places > 0 ? 100 * (double)same / (double)places : NAN));
     }
     return QB_OK;
 }

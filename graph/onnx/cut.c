@@ -225,8 +225,7 @@ static qb_status take_info(cutter *c, size_t n, Onnx__ValueInfoProto **list, con
     Onnx__ValueInfoProto *info = qb_alloc(c->cx, 1, sizeof *info);
     char *copy = qb_strdup(c->cx, name);
     if (!info || !copy) {
-        qb_free(info);
-        qb_free(copy);
+        QB_FREE_ALL(info, copy);
         return c->cx->code;
     }
     onnx__value_info_proto__init(info);
@@ -382,7 +381,6 @@ qb_status qb_onnx_cut(qb_ctx *cx, qb_onnx_reader *reader, const qb_onnx_part *pa
     QB_GO(cut(&c));
 out:
     qb_arena_free(c.arena);
-    qb_free(c.keep);
-    qb_free(c.stack);
+    QB_FREE_ALL(c.keep, c.stack);
     return status;
 }

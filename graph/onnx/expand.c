@@ -3,7 +3,6 @@
  * A body is copied node by node with new names: each copy has a frame that maps the names of the
  * body to those of the graph. Bodies of If and Loop see the names around them, functions do not.
  * What a body yields gets the caller's name through an Identity, which the optimizer takes out. */
-#include <stdio.h>
 #include <string.h>
 
 #include "expand_internal.h"

@@ -88,7 +88,6 @@ bool qb_expand_evaluate(qb_expander *e, const char *name, qb_value *out, qb_grap
     } else {
         qb_graph_free(s->reader.graph);
     }
-    qb_free(s->reader.file_node);
-    qb_free(s);
+    QB_FREE_ALL(s->reader.file_node, s);
     return id >= 0;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
 #include "graph/plugin.h"

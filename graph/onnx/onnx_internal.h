@@ -52,8 +52,7 @@ typedef struct qb_onnx_spans {
     size_t n, capacity;
 } qb_onnx_spans;
 
-/* --- tensor.c and external.c --------------------------------------------------------------------
- */
+/* --- tensor.c and external.c ----------------------------------------------------------------- */
 
 /* Files with external data of one model: opened once, closed together. */
 typedef struct qb_external_file {
@@ -97,8 +96,7 @@ qb_status qb_onnx_tensor_fill(qb_ctx *cx, const qb_onnx_tensor *tensor, void *ou
 qb_status qb_onnx_tensor_unpack(qb_ctx *cx, qb_externals *externals, qb_span bytes,
                                 qb_onnx_tensor *tensor);
 
-/* --- reading nodes ------------------------------------------------------------------------------
- */
+/* --- reading nodes --------------------------------------------------------------------------- */
 
 #define QB_ONNX_MAX_REASONS 64
 
@@ -178,8 +176,7 @@ qb_status qb_onnx_read_attrs(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__Nod
 int qb_onnx_attr_type(const Onnx__AttributeProto *attr);
 const char *qb_onnx_attr_type_text(int type);
 
-/* --- writing ------------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 /* The lowest opset from 17 on in which all nodes mean what they mean in memory. */
 int32_t qb_onnx_lowest_opset(const qb_graph *graph);

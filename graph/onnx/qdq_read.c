@@ -375,10 +375,7 @@ qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph) {
     for (int32_t i = 0; i < graph->n_inputs; i++) f.input[graph->inputs[i]] = true;
     QB_GO(fold(cx, &f));
 out:
-    qb_free(f.output);
-    qb_free(f.input);
-    qb_free(f.shared);
-    qb_free(f.alias);
+    QB_FREE_ALL(f.output, f.input, f.shared, f.alias);
     qb_uses_release(&f.uses);
     return status;
 }

@@ -7,7 +7,9 @@
  *
  *   x -> Q -> DQ -> Reshape -> Q -> DQ -> Pad -> Q -> DQ -> users
  *
- * with the same integers, for Q(DQ(c)) is c. The reader then folds all of them. */
+ * with the same integers, for Q(DQ(c)) is c. The reader then folds all of them. What asks for the
+ * order of integers alone (ArgMax, TopK) asks for that of the numbers; what takes means of them
+ * (Resize between pixels) rounds those of the numbers instead of cutting off, half a step apart. */
 #include <math.h>
 #include <string.h>
 
@@ -23,14 +25,15 @@ typedef struct mover {
     const qb_op *quantize, *dequantize;
 } mover;
 
-/* Does an element of output 0 come from the data, or from a filling that is given? */
+/* Does an element of the outputs come from the data, or from a filling that is given, or lies
+ * between such? Or is it the place of one? */
 static bool only_moves(const qb_node *node) {
     if (!node->op || node->n_in < 1 || node->in[0] < 0) return false;
     if (node->op->kernel.kind == QB_KIND_PAD)
         return qb_node_in(node, 2) >= 0 ||
                strcmp(qb_node_string(node, "mode", "constant"), "constant") != 0;
-    if (node->op->kernel.kind == QB_KIND_RESIZE)
-        return strcmp(qb_node_string(node, "mode", "nearest"), "nearest") == 0;
+    if (node->op->kernel.kind == QB_KIND_RESIZE || node->op->kernel.kind == QB_KIND_ARG)
+        return true;
     return node->op->qrule == QB_QRULE_SAME_SCALE && !node->op->of_plugin;
 }
 
@@ -38,6 +41,13 @@ static bool only_moves(const qb_node *node) {
 static bool is_data(const qb_node *node, int32_t i) {
     return i == 0 || node->op->max_in == INT32_MAX ||
            (i == 2 && node->op->kernel.kind == QB_KIND_PAD);
+}
+
+/* Outputs that do: places are behind them. */
+static int32_t data_outputs(const qb_node *node) {
+    return node->op->kernel.kind == QB_KIND_ARG && node->n_out == node->op->max_out
+               ? node->n_out - 1
+               : node->n_out;
 }
 
 static bool is_8_bit_constant(const qb_graph *graph, int32_t value) {
@@ -109,7 +119,7 @@ static void spread_parameters(mover *m) {
             const int32_t found = only_moves(node) ? parameters_of(m, node) : -1;
             if (m->moves[i] || found < 0) continue;
             m->moves[i] = changed = true;
-            for (int32_t k = 0; k < node->n_out; k++)
+            for (int32_t k = 0; k < data_outputs(node); k++)
                 if (node->out[k] >= 0) m->from[node->out[k]] = found;
         }
     }
@@ -136,7 +146,7 @@ static void drop_others(mover *m) {
         for (int32_t i = 0; i < m->graph->n_nodes; i++) {
             const qb_node *node = &m->graph->nodes[i];
             bool ends = true;
-            for (int32_t k = 0; m->moves[i] && k < node->n_out; k++)
+            for (int32_t k = 0; m->moves[i] && k < data_outputs(node); k++)
                 ends = ends && ends_in_floats(m, node->out[k]);
             if (ends) continue;
             m->moves[i] = false;
@@ -173,7 +183,7 @@ static qb_status move_floats(const mover *m, int32_t index) {
         QB_TRY(add_node(m, m->dequantize, like, value, real));
         graph->nodes[index].in[i] = real;
     }
-    for (int32_t k = 0; k < graph->nodes[index].n_out; k++) {
+    for (int32_t k = 0; k < data_outputs(&graph->nodes[index]); k++) {
         const int32_t value = graph->nodes[index].out[k];
         if (value < 0) continue;
         QB_TRY(new_real(m, value, &real));
@@ -200,8 +210,7 @@ qb_status qb_onnx_move_floats(qb_ctx *cx, qb_graph *graph) {
     for (int32_t i = 0; i < n_nodes; i++)
         if (m.moves[i]) QB_GO(move_floats(&m, i));
 out:
-    qb_free(m.from);
-    qb_free(m.moves);
+    QB_FREE_ALL(m.from, m.moves);
     qb_uses_release(&m.uses);
     return status;
 }

@@ -59,8 +59,7 @@ static qb_status unpack_model(qb_ctx *cx, qb_onnx_reader *reader, qb_span bytes,
                          &message));
     reader->proto = (Onnx__GraphProto *)message;
 out:
-    qb_free(model.data);
-    qb_free(graph.data);
+    QB_FREE_ALL(model.data, graph.data);
     return status;
 }
 
@@ -75,6 +74,12 @@ static qb_status check_versions(qb_ctx *cx, const Onnx__ModelProto *model, int32
             return qb_fail(cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld",
                            text_of(import->domain), (long long)import->version);
         const char *domain = text_of(import->domain);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(text_of(model->opset_import[k]->domain), domain) == 0 &&
+                model->opset_import[k]->version != import->version)
+                return qb_fail(
+                    cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld and %lld", domain,
+                    (long long)model->opset_import[k]->version, (long long)import->version);
         found = found || !*domain || strcmp(domain, "ai.onnx") == 0;
     }
     int64_t version = qb_onnx_domain_version(qb_onnx_model_imports(model), "");
@@ -398,8 +403,7 @@ out:
     qb_graph_free(reader->graph);
     qb_externals_close(&reader->externals);
     qb_hasher_free(reader->externals.hasher);
-    qb_free(reader->file_node);
-    qb_free(reader->node);
+    QB_FREE_ALL(reader->file_node, reader->node);
     qb_wire_free((ProtobufCMessage *)reader->model);
     qb_wire_free((ProtobufCMessage *)reader->proto);
     qb_free(reader);

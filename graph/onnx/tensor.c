@@ -3,6 +3,7 @@
 
 #include "onnx_internal.h"
 
+#define FIELD_SEGMENT 3
 #define FIELD_RAW_DATA 9
 
 static qb_status read_shape(qb_ctx *cx, const Onnx__TensorProto *proto, qb_shape *shape) {
@@ -31,6 +32,16 @@ static size_t typed_count(const Onnx__TensorProto *proto, qb_dtype dtype, const 
     }
 }
 
+/* Readers differ in which of two they take. */
+static qb_status check_once(qb_ctx *cx, const qb_onnx_tensor *tensor) {
+    const char *field;
+    const bool raw = tensor->raw.size > 0, outside = tensor->proto->data_location == 1;
+    const bool typed = typed_count(tensor->proto, tensor->dtype, &field) > 0;
+    if (raw + typed + outside < 2) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT, "its elements are given twice: in %s and in %s",
+                   raw ? "raw_data" : field, outside ? "a file" : field);
+}
+
 qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tensor *tensor) {
     const Onnx__TensorProto *proto = tensor->proto;
     tensor->dtype = qb_dtype_from_onnx(proto->data_type);
@@ -44,6 +55,7 @@ qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tens
     qb_shape_text(&tensor->shape, shape, sizeof shape);
     if (tensor->bytes > PTRDIFF_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "shape %s overflows", shape);
+    QB_TRY(check_once(cx, tensor));
     if (proto->data_location == 1) {
         tensor->has_raw = true;
         QB_TRY(qb_external_take(cx, externals, proto, tensor->bytes, &tensor->raw));
@@ -121,6 +133,8 @@ qb_status qb_onnx_tensor_unpack(qb_ctx *cx, qb_externals *externals, qb_span byt
         if (field.number == FIELD_RAW_DATA) { /* the last one holds, as protobuf has it */
             tensor->has_raw = true;
             tensor->raw = field.content;
+        } else if (field.number == FIELD_SEGMENT) {
+            QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "segments of tensors are not supported"));
         } else if (protobuf_c_message_descriptor_get_field(&onnx__tensor_proto__descriptor,
                                                            field.number)) {
             QB_GO(qb_bytes_add(cx, &skeleton, field.whole));
@@ -158,8 +172,7 @@ static qb_status load_tensor(qb_ctx *cx, const char *path, qb_span bytes, qb_ten
     data = NULL;
     copy = NULL;
 out:
-    qb_free(data);
-    qb_free(copy);
+    QB_FREE_ALL(data, copy);
     qb_externals_close(&externals);
     qb_wire_free((ProtobufCMessage *)tensor.proto);
     return status;

@@ -9,18 +9,15 @@ typedef struct attention_attrs {
     float scale;                                 /* NaN: 1 / sqrt(head size) */
     float softcap;
 } attention_attrs;
-static const qb_attr_desc attention_table[] = {
-    QB_A_INT(attention_attrs, is_causal, "is_causal", 0, 0, 1),
-    QB_A_INT(attention_attrs, kv_num_heads, "kv_num_heads", 0, 0, QB_ATTR_BIG),
-    QB_A_INT(attention_attrs, left_window_size, "left_window_size", -1, -1, QB_ATTR_BIG),
-    QB_A_INT(attention_attrs, q_num_heads, "q_num_heads", 0, 0, QB_ATTR_BIG),
-    QB_A_INT(attention_attrs, qk_matmul_output_mode, "qk_matmul_output_mode", 0, 0, 3),
-    QB_A_INT(attention_attrs, right_window_size, "right_window_size", -1, -1, QB_ATTR_BIG),
-    QB_A_FLOAT(attention_attrs, scale, "scale", NAN),
-    QB_A_FLOAT(attention_attrs, softcap, "softcap", 0.0f),
-    QB_A_INT(attention_attrs, softmax_precision, "softmax_precision", 0, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(attention_table, QB_A_INT(attention_attrs, is_causal, "is_causal", 0, 0, 1),
+         QB_A_INT(attention_attrs, kv_num_heads, "kv_num_heads", 0, 0, QB_ATTR_BIG),
+         QB_A_INT(attention_attrs, left_window_size, "left_window_size", -1, -1, QB_ATTR_BIG),
+         QB_A_INT(attention_attrs, q_num_heads, "q_num_heads", 0, 0, QB_ATTR_BIG),
+         QB_A_INT(attention_attrs, qk_matmul_output_mode, "qk_matmul_output_mode", 0, 0, 3),
+         QB_A_INT(attention_attrs, right_window_size, "right_window_size", -1, -1, QB_ATTR_BIG),
+         QB_A_FLOAT(attention_attrs, scale, "scale", NAN),
+         QB_A_FLOAT(attention_attrs, softcap, "softcap", 0.0f),
+         QB_A_INT(attention_attrs, softmax_precision, "softmax_precision", 0, 0, 0));
 
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_LENGTHS, N_ATTENTION_IN };
 /* What the output qk_matmul_output shows. */
@@ -325,18 +322,14 @@ QB_OP_SIMPLE(attention, "Attention", 23, 3, 7, 4, sizeof(attention_attrs), atten
              infer_attention, eval_attention, .types = QB_TYPES_FLOATS,
              .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW, .kernel = {QB_KIND_ATTENTION});
 
-/* --- RotaryEmbedding ----------------------------------------------------------------------------
- */
+/* --- RotaryEmbedding ------------------------------------------------------------------------- */
 
 typedef struct rotary_attrs {
     int64_t interleaved, num_heads, rotary_embedding_dim;
 } rotary_attrs;
-static const qb_attr_desc rotary_table[] = {
-    QB_A_INT(rotary_attrs, interleaved, "interleaved", 0, 0, 1),
-    QB_A_INT(rotary_attrs, num_heads, "num_heads", 0, 0, QB_ATTR_BIG),
-    QB_A_INT(rotary_attrs, rotary_embedding_dim, "rotary_embedding_dim", 0, 0, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(rotary_table, QB_A_INT(rotary_attrs, interleaved, "interleaved", 0, 0, 1),
+         QB_A_INT(rotary_attrs, num_heads, "num_heads", 0, 0, QB_ATTR_BIG),
+         QB_A_INT(rotary_attrs, rotary_embedding_dim, "rotary_embedding_dim", 0, 0, QB_ATTR_BIG));
 
 static qb_status infer_rotary(qb_ctx *cx, const qb_infer_args *args) {
     const rotary_attrs *attrs = qb_infer_at(args)->attrs;

@@ -164,8 +164,7 @@ static qb_status eval_mean(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 QB_OP_SIMPLE(mean, "Mean", 7, 1, INT32_MAX, 1, 0, NULL, ELTWISE, qb_infer_broadcast, eval_mean,
              .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
 
-/* --- Pow and Mod: by way of double or int64 ----------------------------------------------------
- */
+/* --- Pow and Mod: by way of double or int64 -------------------------------------------------- */
 
 static qb_status infer_pow(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0), *y = qb_infer_in(args, 1);
@@ -211,10 +210,7 @@ QB_OP_SIMPLE(pow, "Pow", 7, 2, 2, 1, 0, NULL, FLOAT, infer_pow, eval_pow, .types
 typedef struct mod_attrs {
     int64_t fmod;
 } mod_attrs;
-static const qb_attr_desc mod_table[] = {
-    QB_A_INT(mod_attrs, fmod, "fmod", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(mod_table, QB_A_INT(mod_attrs, fmod, "fmod", 0, 0, 1));
 
 /* Of integers; x mod 0 is 0, like their quotient. */
 static uint64_t integer_mod(qb_dtype dtype, uint64_t x, uint64_t y, bool c_sign) {
@@ -251,4 +247,5 @@ static qb_status eval_mod(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(mod, "Mod", 10, 2, 2, 1, sizeof(mod_attrs), mod_table, FLOAT, qb_infer_broadcast,
-             eval_mod, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
+             eval_mod, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_MODULO});

@@ -67,14 +67,11 @@ QB_OP_SIMPLE(bitwise_not, "BitwiseNot", 18, 1, 1, 1, 0, NULL, FLOAT, infer_bits,
 typedef struct shift_attrs {
     const char *direction;
 } shift_attrs;
-static const qb_attr_desc shift_table[] = {
-    {.name = "direction",
-     .type = QB_ATTR_STRING,
-     .offset = offsetof(shift_attrs, direction),
-     .default_string = "",
-     .required = true},
-    QB_A_END,
-};
+QB_ATTRS(shift_table, {.name = "direction",
+                       .type = QB_ATTR_STRING,
+                       .offset = offsetof(shift_attrs, direction),
+                       .default_string = "",
+                       .required = true});
 
 static qb_status infer_shift(qb_ctx *cx, const qb_infer_args *args) {
     const shift_attrs *attrs = qb_infer_at(args)->attrs;

@@ -25,18 +25,14 @@ static qb_status expect_integers(qb_ctx *cx, const qb_infer_args *args, int32_t 
                    qb_dtype_text(x->dtype));
 }
 
-/* --- TensorScatter ------------------------------------------------------------------------------
- */
+/* --- TensorScatter --------------------------------------------------------------------------- */
 
 typedef struct cache_attrs {
     const char *mode;
     int64_t axis;
 } cache_attrs;
-static const qb_attr_desc cache_table[] = {
-    QB_A_STRING(cache_attrs, mode, "mode", "linear"),
-    QB_A_INT(cache_attrs, axis, "axis", -2, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(cache_table, QB_A_STRING(cache_attrs, mode, "mode", "linear"),
+         QB_A_INT(cache_attrs, axis, "axis", -2, 0, 0));
 
 static bool is_circular(const cache_attrs *attrs) { return strcmp(attrs->mode, "circular") == 0; }
 
@@ -94,19 +90,15 @@ static qb_status eval_cache(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 }
 
 QB_OP_SIMPLE(tensor_scatter, "TensorScatter", 24, 2, 3, 1, sizeof(cache_attrs), cache_table, FLOAT,
-             infer_cache, eval_cache, );
+             infer_cache, eval_cache);
 
-/* --- ReverseSequence ----------------------------------------------------------------------------
- */
+/* --- ReverseSequence ------------------------------------------------------------------------- */
 
 typedef struct reverse_attrs {
     int64_t batch_axis, time_axis;
 } reverse_attrs;
-static const qb_attr_desc reverse_table[] = {
-    QB_A_INT(reverse_attrs, batch_axis, "batch_axis", 1, 0, 1),
-    QB_A_INT(reverse_attrs, time_axis, "time_axis", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(reverse_table, QB_A_INT(reverse_attrs, batch_axis, "batch_axis", 1, 0, 1),
+         QB_A_INT(reverse_attrs, time_axis, "time_axis", 0, 0, 1));
 
 static qb_status infer_reverse(qb_ctx *cx, const qb_infer_args *args) {
     const reverse_attrs *attrs = qb_infer_at(args)->attrs;

@@ -3,17 +3,11 @@
 
 #include "ops_internal.h"
 
-static const qb_attr_desc cast_attrs[] = {
-    QB_A_NEED_INT(qb_cast_attrs, to, "to", 0, 0),
-    QB_A_INT(qb_cast_attrs, saturate, "saturate", 1, 0, 1),
-    QB_A_STRING(qb_cast_attrs, round_mode, "round_mode", "up"),
-    QB_A_END,
-};
-static const qb_attr_desc cast_like_attrs[] = {
-    QB_A_INT(qb_cast_attrs, saturate, "saturate", 1, 0, 1),
-    QB_A_STRING(qb_cast_attrs, round_mode, "round_mode", "up"),
-    QB_A_END,
-};
+QB_ATTRS(cast_attrs, QB_A_NEED_INT(qb_cast_attrs, to, "to", 0, 0),
+         QB_A_INT(qb_cast_attrs, saturate, "saturate", 1, 0, 1),
+         QB_A_STRING(qb_cast_attrs, round_mode, "round_mode", "up"));
+QB_ATTRS(cast_like_attrs, QB_A_INT(qb_cast_attrs, saturate, "saturate", 1, 0, 1),
+         QB_A_STRING(qb_cast_attrs, round_mode, "round_mode", "up"));
 
 static qb_status infer_cast(qb_ctx *cx, const qb_infer_args *args) {
     const qb_cast_attrs *attrs = qb_infer_at(args)->attrs;
@@ -52,13 +46,9 @@ QB_OP_SIMPLE(cast, "Cast", 7, 1, 1, 1, sizeof(qb_cast_attrs), cast_attrs, FLOAT,
 QB_OP_SIMPLE(cast_like, "CastLike", 15, 2, 2, 1, sizeof(qb_cast_attrs), cast_like_attrs, FLOAT,
              infer_cast_like, eval_cast, .traits = QB_TRAIT_CONVERT | QB_TRAIT_ITEMWISE);
 
-/* --- BitCast: the same bytes as another type of the same size -----------------------------------
- */
+/* --- BitCast: the same bytes as another type of the same size -------------------------------- */
 
-static const qb_attr_desc bit_cast_attrs[] = {
-    QB_A_NEED_INT(qb_cast_attrs, to, "to", 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(bit_cast_attrs, QB_A_NEED_INT(qb_cast_attrs, to, "to", 0, 0));
 
 static qb_status infer_bit_cast(qb_ctx *cx, const qb_infer_args *args) {
     const qb_cast_attrs *attrs = qb_infer_at(args)->attrs;
@@ -71,4 +61,4 @@ static qb_status infer_bit_cast(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 QB_OP_SIMPLE(bit_cast, "BitCast", 26, 1, 1, 1, sizeof(qb_cast_attrs), bit_cast_attrs, FLOAT,
-             infer_bit_cast, qb_eval_same_bytes, );
+             infer_bit_cast, qb_eval_same_bytes);

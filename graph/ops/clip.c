@@ -7,11 +7,8 @@ typedef struct clip_attrs {
     float min, max; /* before opset 11 */
 } clip_attrs;
 
-static const qb_attr_desc clip_table[] = {
-    QB_A_OLD_FLOAT(clip_attrs, min, "min", -FLT_MAX),
-    QB_A_OLD_FLOAT(clip_attrs, max, "max", FLT_MAX),
-    QB_A_END,
-};
+QB_ATTRS(clip_table, QB_A_OLD_FLOAT(clip_attrs, min, "min", -FLT_MAX),
+         QB_A_OLD_FLOAT(clip_attrs, max, "max", FLT_MAX));
 
 static qb_status infer_clip(qb_ctx *cx, const qb_infer_args *args) {
     for (int32_t i = 1; i < 3; i++) {

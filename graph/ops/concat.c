@@ -1,10 +1,7 @@
 /* Concat and Split. */
 #include "ops_internal.h"
 
-static const qb_attr_desc concat_attrs[] = {
-    QB_A_NEED_INT(qb_axis_attrs, axis, "axis", 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(concat_attrs, QB_A_NEED_INT(qb_axis_attrs, axis, "axis", 0, 0));
 
 static qb_status infer_concat(qb_ctx *cx, const qb_infer_args *args) {
     const qb_node *node = qb_infer_at(args);
@@ -78,12 +75,9 @@ typedef struct split_attrs {
     int64_t axis, num_outputs;
     qb_ints split; /* before opset 13 */
 } split_attrs;
-static const qb_attr_desc split_table[] = {
-    QB_A_INT(split_attrs, axis, "axis", 0, 0, 0),
-    QB_A_INT(split_attrs, num_outputs, "num_outputs", 0, 0, INT32_MAX),
-    QB_A_OLD_INTS(split_attrs, split, "split"),
-    QB_A_END,
-};
+QB_ATTRS(split_table, QB_A_INT(split_attrs, axis, "axis", 0, 0, 0),
+         QB_A_INT(split_attrs, num_outputs, "num_outputs", 0, 0, INT32_MAX),
+         QB_A_OLD_INTS(split_attrs, split, "split"));
 
 /* Equal parts, the last one smaller when the size does not divide. */
 static qb_status equal_parts(qb_ctx *cx, int64_t size, int32_t n, int64_t *part) {

@@ -15,16 +15,16 @@ typedef struct constant_attrs {
 } constant_attrs;
 
 /* NaN and the smallest integer stand for "not given"; exporters write either as a tensor. */
-static const qb_attr_desc constant_table[] = {
-    {.name = "value", .type = QB_ATTR_TENSOR, .offset = offsetof(constant_attrs, value)},
-    {.name = "value_floats",
-     .type = QB_ATTR_FLOATS,
-     .offset = offsetof(constant_attrs, value_floats)},
-    {.name = "value_ints", .type = QB_ATTR_INTS, .offset = offsetof(constant_attrs, value_ints)},
-    QB_A_FLOAT(constant_attrs, value_float, "value_float", NAN),
-    QB_A_INT(constant_attrs, value_int, "value_int", INT64_MIN, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(constant_table,
+         {.name = "value", .type = QB_ATTR_TENSOR, .offset = offsetof(constant_attrs, value)},
+         {.name = "value_floats",
+          .type = QB_ATTR_FLOATS,
+          .offset = offsetof(constant_attrs, value_floats)},
+         {.name = "value_ints",
+          .type = QB_ATTR_INTS,
+          .offset = offsetof(constant_attrs, value_ints)},
+         QB_A_FLOAT(constant_attrs, value_float, "value_float", NAN),
+         QB_A_INT(constant_attrs, value_int, "value_int", INT64_MIN, 0, 0));
 
 /* The constant as a tensor over the attribute's own memory. */
 static qb_status constant_of(qb_ctx *cx, const constant_attrs *attrs, qb_tensor *out) {
@@ -64,14 +64,12 @@ static qb_status eval_constant(qb_ctx *cx, const qb_node *node, const qb_tensor 
 }
 
 QB_OP_SIMPLE(constant, "Constant", 7, 0, 0, 1, sizeof(constant_attrs), constant_table, SAME_SCALE,
-             infer_constant, eval_constant, );
+             infer_constant, eval_constant);
 
 /* --- ConstantOfShape -------------------------------------------------------------------------- */
 
-static const qb_attr_desc of_shape_attrs[] = {
-    {.name = "value", .type = QB_ATTR_TENSOR, .offset = offsetof(constant_attrs, value)},
-    QB_A_END,
-};
+QB_ATTRS(of_shape_attrs,
+         {.name = "value", .type = QB_ATTR_TENSOR, .offset = offsetof(constant_attrs, value)});
 
 static qb_status infer_of_shape(qb_ctx *cx, const qb_infer_args *args) {
     const constant_attrs *attrs = qb_infer_at(args)->attrs;
@@ -112,11 +110,8 @@ QB_OP_SIMPLE(constant_of_shape, "ConstantOfShape", 9, 1, 1, 1, sizeof(constant_a
 typedef struct shape_attrs {
     int64_t start, end;
 } shape_attrs;
-static const qb_attr_desc shape_table[] = {
-    QB_A_INT(shape_attrs, start, "start", 0, 0, 0),
-    QB_A_INT(shape_attrs, end, "end", INT64_MAX, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(shape_table, QB_A_INT(shape_attrs, start, "start", 0, 0, 0),
+         QB_A_INT(shape_attrs, end, "end", INT64_MAX, 0, 0));
 
 /* First and one past the last dimension, both clamped to the rank. */
 static void shape_range(const shape_attrs *attrs, int32_t rank, int32_t *start, int32_t *end) {

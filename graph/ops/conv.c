@@ -1,27 +1,21 @@
 /* Conv and ConvTranspose. */
 #include "ops_internal.h"
 
-static const qb_attr_desc conv_attrs[] = {
-    QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
-    QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-    QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(conv_attrs, QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
+         QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
+         QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG));
 
-static const qb_attr_desc conv_transpose_attrs[] = {
-    QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
-    QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-    QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, output_padding, "output_padding", 0, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, output_shape, "output_shape", 1, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(conv_transpose_attrs, QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
+         QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
+         QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, output_padding, "output_padding", 0, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, output_shape, "output_shape", 1, QB_ATTR_BIG));
 
 /* The kernel's sizes from the weight, checked against kernel_shape. */
 static qb_status spec_of(qb_ctx *cx, const qb_conv_attrs *attrs, const qb_shape *x,
@@ -192,42 +186,11 @@ static qb_status eval_conv_transpose(qb_ctx *cx, const qb_node *node, const qb_t
     return eval(cx, node, in, out, QB_KIND_CONV_TRANSPOSE);
 }
 
-const qb_op qb_op_conv = {
-    .name = "Conv",
-    .types = QB_TYPES_FLOATS,
-    .domain = "",
-    .since = 7,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
-    .attr_size = sizeof(qb_conv_attrs),
-    .attrs = conv_attrs,
-    .qrule = QB_QRULE_COMPUTE,
-    .weight_input = 1,
-    .weight_axis = 0,
-    .infer = infer_conv,
-    .eval = eval_conv,
-    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
-    .kernel = {QB_KIND_CONV},
-};
+QB_OP(conv, "Conv", "", 7, 2, 3, 1, sizeof(qb_conv_attrs), conv_attrs, COMPUTE, infer_conv,
+      eval_conv, .weight_input = 1, .weight_axis = 0, .types = QB_TYPES_FLOATS,
+      .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW, .kernel = {QB_KIND_CONV});
 
-const qb_op qb_op_conv_transpose = {
-    .name = "ConvTranspose",
-    .types = QB_TYPES_FLOATS,
-    .domain = "",
-    .since = 7,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
-    .attr_size = sizeof(qb_conv_attrs),
-    .attrs = conv_transpose_attrs,
-    .qrule = QB_QRULE_COMPUTE,
-    .weight_input = 1,
-    .weight_axis = 1,
-    .infer = infer_conv_transpose,
-    .eval = eval_conv_transpose,
-    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
-    .kernel = {QB_KIND_CONV_TRANSPOSE},
-};
+QB_OP(conv_transpose, "ConvTranspose", "", 7, 2, 3, 1, sizeof(qb_conv_attrs), conv_transpose_attrs,
+      COMPUTE, infer_conv_transpose, eval_conv_transpose, .weight_input = 1, .weight_axis = 1,
+      .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+      .kernel = {QB_KIND_CONV_TRANSPOSE});

@@ -1,17 +1,13 @@
 /* CumSum, CumProd, Trilu, EyeLike. */
 #include "ops_internal.h"
 
-/* --- CumSum -------------------------------------------------------------------------------------
- */
+/* --- CumSum ---------------------------------------------------------------------------------- */
 
 typedef struct cumsum_attrs {
     int64_t exclusive, reverse;
 } cumsum_attrs;
-static const qb_attr_desc cumsum_table[] = {
-    QB_A_INT(cumsum_attrs, exclusive, "exclusive", 0, 0, 1),
-    QB_A_INT(cumsum_attrs, reverse, "reverse", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(cumsum_table, QB_A_INT(cumsum_attrs, exclusive, "exclusive", 0, 0, 1),
+         QB_A_INT(cumsum_attrs, reverse, "reverse", 0, 0, 1));
 
 static qb_status infer_cumsum(qb_ctx *cx, const qb_infer_args *args) {
     int64_t axis;
@@ -98,16 +94,12 @@ QB_OP_SIMPLE(cumprod, "CumProd", 26, 2, 2, 1, sizeof(cumsum_attrs), cumsum_table
 QB_OP_SIMPLE(cumsum, "CumSum", 11, 2, 2, 1, sizeof(cumsum_attrs), cumsum_table, FLOAT, infer_cumsum,
              eval_cumsum, .types = QB_TYPES_NUMBERS, .kernel = {QB_KIND_SCAN});
 
-/* --- Trilu --------------------------------------------------------------------------------------
- */
+/* --- Trilu ----------------------------------------------------------------------------------- */
 
 typedef struct trilu_attrs {
     int64_t upper;
 } trilu_attrs;
-static const qb_attr_desc trilu_table[] = {
-    QB_A_INT(trilu_attrs, upper, "upper", 1, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(trilu_table, QB_A_INT(trilu_attrs, upper, "upper", 1, 0, 1));
 
 static qb_status infer_trilu(qb_ctx *cx, const qb_infer_args *args) {
     QB_TRY(qb_infer_rank(cx, args, 0, 2, QB_MAX_RANK));
@@ -139,19 +131,15 @@ static qb_status eval_trilu(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 }
 
 QB_OP_SIMPLE(trilu, "Trilu", 14, 1, 2, 1, sizeof(trilu_attrs), trilu_table, FLOAT, infer_trilu,
-             eval_trilu, );
+             eval_trilu);
 
-/* --- EyeLike ------------------------------------------------------------------------------------
- */
+/* --- EyeLike --------------------------------------------------------------------------------- */
 
 typedef struct eye_attrs {
     int64_t dtype, k;
 } eye_attrs;
-static const qb_attr_desc eye_table[] = {
-    QB_A_INT(eye_attrs, dtype, "dtype", 0, 0, 63),
-    QB_A_INT(eye_attrs, k, "k", 0, -QB_ATTR_BIG, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(eye_table, QB_A_INT(eye_attrs, dtype, "dtype", 0, 0, 63),
+         QB_A_INT(eye_attrs, k, "k", 0, -QB_ATTR_BIG, QB_ATTR_BIG));
 
 static qb_status infer_eye(qb_ctx *cx, const qb_infer_args *args) {
     const eye_attrs *attrs = qb_infer_at(args)->attrs;

@@ -8,15 +8,12 @@ typedef struct deform_attrs {
     qb_ints kernel_shape, strides, pads, dilations;
     int64_t group, offset_group;
 } deform_attrs;
-static const qb_attr_desc deform_table[] = {
-    QB_A_INTS(deform_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-    QB_A_INTS(deform_attrs, strides, "strides", 1, QB_ATTR_BIG),
-    QB_A_INTS(deform_attrs, pads, "pads", 0, QB_ATTR_BIG),
-    QB_A_INTS(deform_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-    QB_A_INT(deform_attrs, group, "group", 1, 1, QB_ATTR_BIG),
-    QB_A_INT(deform_attrs, offset_group, "offset_group", 1, 1, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(deform_table, QB_A_INTS(deform_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
+         QB_A_INTS(deform_attrs, strides, "strides", 1, QB_ATTR_BIG),
+         QB_A_INTS(deform_attrs, pads, "pads", 0, QB_ATTR_BIG),
+         QB_A_INTS(deform_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
+         QB_A_INT(deform_attrs, group, "group", 1, 1, QB_ATTR_BIG),
+         QB_A_INT(deform_attrs, offset_group, "offset_group", 1, 1, QB_ATTR_BIG));
 
 enum { IN_X, IN_WEIGHT, IN_OFFSET, IN_BIAS, IN_MASK };
 

@@ -7,14 +7,11 @@
 typedef struct einsum_attrs {
     const char *equation;
 } einsum_attrs;
-static const qb_attr_desc einsum_table[] = {
-    {.name = "equation",
-     .type = QB_ATTR_STRING,
-     .offset = offsetof(einsum_attrs, equation),
-     .default_string = "",
-     .required = true},
-    QB_A_END,
-};
+QB_ATTRS(einsum_table, {.name = "equation",
+                        .type = QB_ATTR_STRING,
+                        .offset = offsetof(einsum_attrs, equation),
+                        .default_string = "",
+                        .required = true});
 
 #define UNUSED QB_EINSUM_UNUSED
 

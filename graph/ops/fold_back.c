@@ -4,25 +4,18 @@
 typedef struct fold_attrs {
     qb_ints kernel_shape, strides, pads, dilations;
 } fold_attrs;
-static const qb_attr_desc col2im_table[] = {
-    QB_A_INTS(fold_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-    QB_A_INTS(fold_attrs, pads, "pads", 0, QB_ATTR_BIG),
-    QB_A_INTS(fold_attrs, strides, "strides", 1, QB_ATTR_BIG),
-    QB_A_END,
-};
-static const qb_attr_desc unpool_table[] = {
-    QB_A_INTS(fold_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-    QB_A_INTS(fold_attrs, pads, "pads", 0, QB_ATTR_BIG),
-    QB_A_INTS(fold_attrs, strides, "strides", 1, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(col2im_table, QB_A_INTS(fold_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
+         QB_A_INTS(fold_attrs, pads, "pads", 0, QB_ATTR_BIG),
+         QB_A_INTS(fold_attrs, strides, "strides", 1, QB_ATTR_BIG));
+QB_ATTRS(unpool_table, QB_A_INTS(fold_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
+         QB_A_INTS(fold_attrs, pads, "pads", 0, QB_ATTR_BIG),
+         QB_A_INTS(fold_attrs, strides, "strides", 1, QB_ATTR_BIG));
 
 static int64_t or_else(const qb_ints *list, int32_t i, int64_t otherwise) {
     return i < list->n ? list->v[i] : otherwise;
 }
 
-/* --- Col2Im -------------------------------------------------------------------------------------
- */
+/* --- Col2Im ---------------------------------------------------------------------------------- */
 
 #define SPATIAL_MAX (QB_MAX_RANK - 2)
 
@@ -146,8 +139,7 @@ QB_OP_SIMPLE(col2im, "Col2Im", 18, 3, 3, 1, sizeof(fold_attrs), col2im_table, FL
              eval_col2im, .bound = qb_bound_none, .types = QB_TYPES_FLOATS,
              .traits = QB_TRAIT_ITEMWISE);
 
-/* --- MaxUnpool ----------------------------------------------------------------------------------
- */
+/* --- MaxUnpool ------------------------------------------------------------------------------- */
 
 /* The shape that MaxPool had before it, as far as the window tells. */
 static qb_status unpooled(qb_ctx *cx, const fold_attrs *attrs, const qb_shape *x, qb_shape *out) {

@@ -1,10 +1,7 @@
 /* Gather. */
 #include "ops_internal.h"
 
-static const qb_attr_desc gather_attrs[] = {
-    QB_A_INT(qb_axis_attrs, axis, "axis", 0, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(gather_attrs, QB_A_INT(qb_axis_attrs, axis, "axis", 0, 0, 0));
 
 static qb_status infer_gather(qb_ctx *cx, const qb_infer_args *args) {
     const qb_axis_attrs *attrs = qb_infer_at(args)->attrs;

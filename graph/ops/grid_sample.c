@@ -6,12 +6,9 @@ typedef struct grid_attrs {
     const char *mode, *padding_mode;
     int64_t align_corners;
 } grid_attrs;
-static const qb_attr_desc grid_table[] = {
-    QB_A_STRING(grid_attrs, mode, "mode", "linear"),
-    QB_A_STRING(grid_attrs, padding_mode, "padding_mode", "zeros"),
-    QB_A_INT(grid_attrs, align_corners, "align_corners", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(grid_table, QB_A_STRING(grid_attrs, mode, "mode", "linear"),
+         QB_A_STRING(grid_attrs, padding_mode, "padding_mode", "zeros"),
+         QB_A_INT(grid_attrs, align_corners, "align_corners", 0, 0, 1));
 
 static bool is(const char *text, const char *name) { return strcmp(text, name) == 0; }
 
@@ -124,13 +121,9 @@ QB_OP_SIMPLE(grid_sample, "GridSample", 16, 2, 2, 1, sizeof(grid_attrs), grid_ta
              infer_grid, eval_grid, .upgrade = upgrade_grid, .types = QB_TYPES_FLOATS,
              .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GRID_SAMPLE});
 
-/* --- AffineGrid: the places of an image's pixels, moved by a matrix ------------------------------
- */
+/* --- AffineGrid: the places of an image's pixels, moved by a matrix -------------------------- */
 
-static const qb_attr_desc affine_table[] = {
-    QB_A_INT(grid_attrs, align_corners, "align_corners", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(affine_table, QB_A_INT(grid_attrs, align_corners, "align_corners", 0, 0, 1));
 
 static qb_status infer_affine(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *theta = qb_infer_in(args, 0);

@@ -13,8 +13,7 @@ static qb_status expect_quantized(qb_ctx *cx, const qb_infer_args *args, int32_t
                    x->name, qb_dtype_text(x->dtype));
 }
 
-/* --- MatMulInteger and QLinearMatMul ------------------------------------------------------------
- */
+/* --- MatMulInteger and QLinearMatMul --------------------------------------------------------- */
 
 static qb_status infer_matmul_integer(qb_ctx *cx, const qb_infer_args *args) {
     for (int32_t i = 0; i < 4; i++) QB_TRY(expect_quantized(cx, args, i));
@@ -128,22 +127,9 @@ static qb_status eval_matmul_scaled(qb_ctx *cx, const qb_node *node, const qb_te
     return status;
 }
 
-const qb_op qb_op_matmul_integer_to_float = {
-    .name = "MatMulIntegerToFloat",
-    .domain = "com.microsoft",
-    .since = 1,
-    .min_in = 4,
-    .max_in = 7,
-    .min_out = 1,
-    .max_out = 1,
-    .qrule = QB_QRULE_FLOAT,
-    .weight_input = -1,
-    .infer = infer_matmul_scaled,
-    .eval = eval_matmul_scaled,
-    .types = QB_TYPES_QUANTIZED,
-    .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS,
-    .kernel = {QB_KIND_MATMUL_SCALED},
-};
+QB_OP(matmul_integer_to_float, "MatMulIntegerToFloat", "com.microsoft", 1, 4, 7, 1, 0, NULL, FLOAT,
+      infer_matmul_scaled, eval_matmul_scaled, .weight_input = -1, .types = QB_TYPES_QUANTIZED,
+      .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS, .kernel = {QB_KIND_MATMUL_SCALED});
 QB_OP_SIMPLE(matmul_integer, "MatMulInteger", 10, 2, 4, 1, 0, NULL, FLOAT, infer_matmul_integer,
              eval_matmul_integer, .types = QB_TYPES_QUANTIZED,
              .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS, .kernel = {QB_KIND_MATMUL_INTEGER});
@@ -151,18 +137,14 @@ QB_OP_SIMPLE(qlinear_matmul, "QLinearMatMul", 10, 8, 8, 1, 0, NULL, FLOAT, infer
              eval_qlinear_matmul, .upgrade = qb_qlinear_matmul_upgrade, .types = QB_TYPES_QUANTIZED,
              .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 
-/* --- ConvInteger and QLinearConv ----------------------------------------------------------------
- */
+/* --- ConvInteger and QLinearConv ------------------------------------------------------------- */
 
-static const qb_attr_desc conv_attrs[] = {
-    QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
-    QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
-    QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-    QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(conv_attrs, QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
+         QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
+         QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
+         QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG));
 
 static qb_status infer_conv(qb_ctx *cx, const qb_infer_args *args, int32_t weight, qb_dtype dtype) {
     const qb_conv_attrs *attrs = qb_infer_at(args)->attrs;
@@ -324,8 +306,7 @@ QB_OP_SIMPLE(qlinear_conv, "QLinearConv", 10, 8, 9, 1, sizeof(qb_conv_attrs), co
              infer_qlinear_conv, eval_qlinear_conv, .upgrade = qb_qlinear_conv_upgrade,
              .types = QB_TYPES_QUANTIZED, .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 
-/* --- DynamicQuantizeLinear ----------------------------------------------------------------------
- */
+/* --- DynamicQuantizeLinear ------------------------------------------------------------------- */
 
 static qb_status infer_dynamic(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0);

@@ -10,8 +10,7 @@ static qb_status expect(qb_ctx *cx, const char *what, int64_t expected, int64_t 
                    (long long)got);
 }
 
-/* --- LinearAttention ----------------------------------------------------------------------------
- */
+/* --- LinearAttention ------------------------------------------------------------------------- */
 
 typedef struct linear_attrs {
     const char *update_rule;
@@ -203,16 +202,12 @@ static qb_status eval_linear(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 QB_OP_SIMPLE(linear_attention, "LinearAttention", 27, 3, 6, 2, sizeof(linear_attrs), linear_table,
              FLOAT, infer_linear, eval_linear, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
 
-/* --- CausalConvWithState ------------------------------------------------------------------------
- */
+/* --- CausalConvWithState --------------------------------------------------------------------- */
 
 typedef struct causal_attrs {
     const char *activation;
 } causal_attrs;
-static const qb_attr_desc causal_table[] = {
-    QB_A_STRING(causal_attrs, activation, "activation", "none"),
-    QB_A_END,
-};
+QB_ATTRS(causal_table, QB_A_STRING(causal_attrs, activation, "activation", "none"));
 
 enum { IN_X, IN_WEIGHT, IN_BIAS, IN_PAST };
 

@@ -118,17 +118,13 @@ static qb_status eval_where(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 QB_OP_SIMPLE(where, "Where", 9, 3, 3, 1, 0, NULL, FLOAT, infer_where, eval_where,
              .traits = QB_TRAIT_ELEMENTWISE, .kernel = {.function = QB_FUNCTION_WHERE});
 
-/* --- IsNaN and IsInf ---------------------------------------------------------------------------
- */
+/* --- IsNaN and IsInf ------------------------------------------------------------------------- */
 
 typedef struct is_inf_attrs {
     int64_t detect_negative, detect_positive;
 } is_inf_attrs;
-static const qb_attr_desc is_inf_table[] = {
-    QB_A_INT(is_inf_attrs, detect_negative, "detect_negative", 1, 0, 1),
-    QB_A_INT(is_inf_attrs, detect_positive, "detect_positive", 1, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(is_inf_table, QB_A_INT(is_inf_attrs, detect_negative, "detect_negative", 1, 0, 1),
+         QB_A_INT(is_inf_attrs, detect_positive, "detect_positive", 1, 0, 1));
 
 static qb_status infer_is(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0);

@@ -3,13 +3,10 @@
 
 #include "ops_internal.h"
 
-static const qb_attr_desc gemm_attrs[] = {
-    QB_A_FLOAT(qb_gemm_attrs, alpha, "alpha", 1.0f),
-    QB_A_FLOAT(qb_gemm_attrs, beta, "beta", 1.0f),
-    QB_A_INT(qb_gemm_attrs, trans_a, "transA", 0, 0, 1),
-    QB_A_INT(qb_gemm_attrs, trans_b, "transB", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(gemm_attrs, QB_A_FLOAT(qb_gemm_attrs, alpha, "alpha", 1.0f),
+         QB_A_FLOAT(qb_gemm_attrs, beta, "beta", 1.0f),
+         QB_A_INT(qb_gemm_attrs, trans_a, "transA", 0, 0, 1),
+         QB_A_INT(qb_gemm_attrs, trans_b, "transB", 0, 0, 1));
 
 static qb_status check_inner(qb_ctx *cx, const qb_shape *a, const qb_shape *b, int64_t ka,
                              int64_t kb) {
@@ -157,40 +154,10 @@ static qb_status eval_gemm(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     return QB_OK;
 }
 
-const qb_op qb_op_gemm = {
-    .name = "Gemm",
-    .types = QB_TYPES_NUMBERS,
-    .domain = "",
-    .since = 7,
-    .min_in = 2,
-    .max_in = 3,
-    .min_out = 1,
-    .max_out = 1,
-    .attr_size = sizeof(qb_gemm_attrs),
-    .attrs = gemm_attrs,
-    .qrule = QB_QRULE_COMPUTE,
-    .weight_input = 1,
-    .weight_axis = 1,
-    .infer = infer_gemm,
-    .eval = eval_gemm,
-    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
-    .kernel = {QB_KIND_MATMUL},
-};
+QB_OP(gemm, "Gemm", "", 7, 2, 3, 1, sizeof(qb_gemm_attrs), gemm_attrs, COMPUTE, infer_gemm,
+      eval_gemm, .weight_input = 1, .weight_axis = 1, .types = QB_TYPES_NUMBERS,
+      .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW, .kernel = {QB_KIND_MATMUL});
 
-const qb_op qb_op_matmul = {
-    .name = "MatMul",
-    .types = QB_TYPES_NUMBERS,
-    .domain = "",
-    .since = 7,
-    .min_in = 2,
-    .max_in = 2,
-    .min_out = 1,
-    .max_out = 1,
-    .qrule = QB_QRULE_COMPUTE,
-    .weight_input = 1,
-    .weight_axis = -1,
-    .infer = infer_matmul,
-    .eval = eval_matmul,
-    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
-    .kernel = {QB_KIND_MATMUL},
-};
+QB_OP(matmul, "MatMul", "", 7, 2, 2, 1, 0, NULL, COMPUTE, infer_matmul, eval_matmul,
+      .weight_input = 1, .weight_axis = -1, .types = QB_TYPES_NUMBERS,
+      .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW, .kernel = {QB_KIND_MATMUL});

@@ -7,10 +7,7 @@
 typedef struct mel_attrs {
     int64_t output_datatype;
 } mel_attrs;
-static const qb_attr_desc mel_table[] = {
-    QB_A_INT(mel_attrs, output_datatype, "output_datatype", 1, 0, 63),
-    QB_A_END,
-};
+QB_ATTRS(mel_table, QB_A_INT(mel_attrs, output_datatype, "output_datatype", 1, 0, 63));
 
 enum { BANDS, LENGTH, RATE, LOW, HIGH, N_INPUTS };
 

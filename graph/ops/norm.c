@@ -3,37 +3,24 @@
 
 #include "ops_internal.h"
 
-static const qb_attr_desc batch_attrs[] = {
-    QB_A_FLOAT(qb_norm_attrs, epsilon, "epsilon", 1e-5f),
-    QB_A_FLOAT(qb_norm_attrs, momentum, "momentum", 0.9f),
-    QB_A_INT(qb_norm_attrs, training_mode, "training_mode", 0, 0, 1),
-    QB_A_OLD_INT(qb_norm_attrs, spatial, "spatial", 1),
-    QB_A_OLD_INT(qb_norm_attrs, is_test, "is_test", 0),
-    QB_A_OLD_INTS(qb_norm_attrs, consumed_inputs, "consumed_inputs"),
-    QB_A_END,
-};
-static const qb_attr_desc instance_attrs[] = {
-    QB_A_FLOAT(qb_norm_attrs, epsilon, "epsilon", 1e-5f),
-    QB_A_END,
-};
-static const qb_attr_desc layer_attrs[] = {
-    QB_A_INT(qb_norm_attrs, axis, "axis", -1, 0, 0),
-    QB_A_FLOAT(qb_norm_attrs, epsilon, "epsilon", 1e-5f),
-    QB_A_INT(qb_norm_attrs, stash_type, "stash_type", 1, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(batch_attrs, QB_A_FLOAT(qb_norm_attrs, epsilon, "epsilon", 1e-5f),
+         QB_A_FLOAT(qb_norm_attrs, momentum, "momentum", 0.9f),
+         QB_A_INT(qb_norm_attrs, training_mode, "training_mode", 0, 0, 1),
+         QB_A_OLD_INT(qb_norm_attrs, spatial, "spatial", 1),
+         QB_A_OLD_INT(qb_norm_attrs, is_test, "is_test", 0),
+         QB_A_OLD_INTS(qb_norm_attrs, consumed_inputs, "consumed_inputs"));
+QB_ATTRS(instance_attrs, QB_A_FLOAT(qb_norm_attrs, epsilon, "epsilon", 1e-5f));
+QB_ATTRS(layer_attrs, QB_A_INT(qb_norm_attrs, axis, "axis", -1, 0, 0),
+         QB_A_FLOAT(qb_norm_attrs, epsilon, "epsilon", 1e-5f),
+         QB_A_INT(qb_norm_attrs, stash_type, "stash_type", 1, 0, 0));
 
 typedef struct lrn_attrs {
     float alpha, beta, bias;
     int64_t size;
 } lrn_attrs;
-static const qb_attr_desc lrn_table[] = {
-    QB_A_FLOAT(lrn_attrs, alpha, "alpha", 1e-4f),
-    QB_A_FLOAT(lrn_attrs, beta, "beta", 0.75f),
-    QB_A_FLOAT(lrn_attrs, bias, "bias", 1.0f),
-    QB_A_NEED_INT(lrn_attrs, size, "size", 1, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(lrn_table, QB_A_FLOAT(lrn_attrs, alpha, "alpha", 1e-4f),
+         QB_A_FLOAT(lrn_attrs, beta, "beta", 0.75f), QB_A_FLOAT(lrn_attrs, bias, "bias", 1.0f),
+         QB_A_NEED_INT(lrn_attrs, size, "size", 1, QB_ATTR_BIG));
 
 /* Input i holds one value a channel of input 0. */
 static qb_status check_channels(qb_ctx *cx, const qb_infer_args *args, int32_t i) {

@@ -9,30 +9,17 @@ typedef struct more_attrs {
     qb_ints axes;
 } more_attrs;
 
-static const qb_attr_desc group_attrs[] = {
-    QB_A_FLOAT(more_attrs, epsilon, "epsilon", 1e-5f),
-    QB_A_NEED_INT(more_attrs, num_groups, "num_groups", 1, QB_ATTR_BIG),
-    QB_A_INT(more_attrs, stash_type, "stash_type", 1, 0, 0),
-    QB_A_END,
-};
-static const qb_attr_desc rms_attrs[] = {
-    QB_A_INT(more_attrs, axis, "axis", -1, 0, 0),
-    QB_A_FLOAT(more_attrs, epsilon, "epsilon", 1e-5f),
-    QB_A_INT(more_attrs, stash_type, "stash_type", 1, 0, 0),
-    QB_A_END,
-};
-static const qb_attr_desc lp_attrs[] = {
-    QB_A_INT(more_attrs, axis, "axis", -1, 0, 0),
-    QB_A_INT(more_attrs, p, "p", 2, 1, 2),
-    QB_A_END,
-};
-static const qb_attr_desc mean_variance_attrs[] = {
-    QB_A_INTS(more_attrs, axes, "axes", 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(group_attrs, QB_A_FLOAT(more_attrs, epsilon, "epsilon", 1e-5f),
+         QB_A_NEED_INT(more_attrs, num_groups, "num_groups", 1, QB_ATTR_BIG),
+         QB_A_INT(more_attrs, stash_type, "stash_type", 1, 0, 0));
+QB_ATTRS(rms_attrs, QB_A_INT(more_attrs, axis, "axis", -1, 0, 0),
+         QB_A_FLOAT(more_attrs, epsilon, "epsilon", 1e-5f),
+         QB_A_INT(more_attrs, stash_type, "stash_type", 1, 0, 0));
+QB_ATTRS(lp_attrs, QB_A_INT(more_attrs, axis, "axis", -1, 0, 0),
+         QB_A_INT(more_attrs, p, "p", 2, 1, 2));
+QB_ATTRS(mean_variance_attrs, QB_A_INTS(more_attrs, axes, "axes", 0, 0));
 
-/* --- GroupNormalization -------------------------------------------------------------------------
- */
+/* --- GroupNormalization ---------------------------------------------------------------------- */
 
 static qb_status infer_group(qb_ctx *cx, const qb_infer_args *args) {
     const more_attrs *attrs = qb_infer_at(args)->attrs;
@@ -77,8 +64,7 @@ static qb_status eval_group(qb_ctx *cx, const qb_node *node, const qb_tensor *in
     return QB_OK;
 }
 
-/* --- RMSNormalization ---------------------------------------------------------------------------
- */
+/* --- RMSNormalization ------------------------------------------------------------------------ */
 
 static qb_status infer_rms(qb_ctx *cx, const qb_infer_args *args) {
     const more_attrs *attrs = qb_infer_at(args)->attrs;
@@ -114,8 +100,7 @@ static qb_status eval_rms(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     return QB_OK;
 }
 
-/* --- LpNormalization ----------------------------------------------------------------------------
- */
+/* --- LpNormalization ------------------------------------------------------------------------- */
 
 static qb_status infer_lp(qb_ctx *cx, const qb_infer_args *args) {
     const more_attrs *attrs = qb_infer_at(args)->attrs;
@@ -150,8 +135,7 @@ static qb_status eval_lp(qb_ctx *cx, const qb_node *node, const qb_tensor *in, q
     return QB_OK;
 }
 
-/* --- MeanVarianceNormalization ------------------------------------------------------------------
- */
+/* --- MeanVarianceNormalization --------------------------------------------------------------- */
 
 static const int64_t usual_axes[] = {0, 2, 3};
 

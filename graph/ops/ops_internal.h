@@ -52,6 +52,8 @@
     { .name = text, .type = QB_ATTR_FLOATS, .offset = offsetof(T, field), .import_only = true }
 #define QB_A_END                                                                                   \
     { .name = NULL }
+/* The table NAME of these rows. */
+#define QB_ATTRS(NAME, ...) static const qb_attr_desc NAME[] = {__VA_ARGS__, QB_A_END}
 
 /* --- infer ------------------------------------------------------------------------------------ */
 
@@ -193,8 +195,7 @@ qb_status qb_eval_strided(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 qb_status qb_eval_gathered(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
 qb_status qb_eval_scattered(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
 
-/* --- matrix products beside MatMul's float one ---------------------------------------------------
- */
+/* --- matrix products beside MatMul's float one ----------------------------------------------- */
 
 /* A matrix product sees 1-D operands as a row (left) or a column (right). */
 qb_shape qb_shape_as_matrix(const qb_shape *shape, bool left);
@@ -246,9 +247,11 @@ qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, i
 /* A descriptor of ai.onnx without a weight: symbol, name, first opset that is read (7 at least: the
  * reader goes no further back), inputs from .. to, outputs up to, size and table of attributes,
  * rule of the quantizer, functions; then further fields. */
-#define QB_OP_SIMPLE(SYMBOL, NAME, SINCE, LOW, HIGH, OUTS, SIZE, ATTRS, RULE, INFER, EVAL, ...)    \
+#define QB_OP_SIMPLE(SYMBOL, NAME, ...) QB_OP(SYMBOL, NAME, "", __VA_ARGS__, .weight_input = -1)
+/* Of any domain; whether it has a weight stands among the further fields. */
+#define QB_OP(SYMBOL, NAME, DOMAIN, SINCE, LOW, HIGH, OUTS, SIZE, ATTRS, RULE, INFER, ...)         \
     const qb_op qb_op_##SYMBOL = {.name = NAME,                                                    \
-                                  .domain = "",                                                    \
+                                  .domain = DOMAIN,                                                \
                                   .since = SINCE,                                                  \
                                   .min_in = LOW,                                                   \
                                   .max_in = HIGH,                                                  \
@@ -257,10 +260,8 @@ qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, i
                                   .attr_size = SIZE,                                               \
                                   .attrs = ATTRS,                                                  \
                                   .qrule = QB_QRULE_##RULE,                                        \
-                                  .weight_input = -1,                                              \
                                   .infer = INFER,                                                  \
-                                  .eval = EVAL,                                                    \
-                                  __VA_ARGS__}
+                                  .eval = __VA_ARGS__}
 
 /* Integers and floats by their C types: X(QB_DTYPE_ name, type, type to compute in without signed
  * overflow). */

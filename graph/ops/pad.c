@@ -1,12 +1,9 @@
 /* Pad: constant, reflect, edge and wrap; negative pads crop. CenterCropPad. */
 #include "ops_internal.h"
 
-static const qb_attr_desc pad_table[] = {
-    QB_A_STRING(qb_pad_attrs, mode, "mode", "constant"),
-    QB_A_OLD_INTS(qb_pad_attrs, pads, "pads"),
-    QB_A_OLD_FLOAT(qb_pad_attrs, value, "value", 0.0f),
-    QB_A_END,
-};
+QB_ATTRS(pad_table, QB_A_STRING(qb_pad_attrs, mode, "mode", "constant"),
+         QB_A_OLD_INTS(qb_pad_attrs, pads, "pads"),
+         QB_A_OLD_FLOAT(qb_pad_attrs, value, "value", 0.0f));
 
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
 
@@ -162,16 +159,12 @@ QB_OP_SIMPLE(pad, "Pad", 7, 2, 4, 1, sizeof(qb_pad_attrs), pad_table, FLOAT, inf
              .upgrade = upgrade_pad, .bound = qb_bound_none, .traits = QB_TRAIT_ITEMWISE,
              .kernel = {.kind = QB_KIND_PAD});
 
-/* --- CenterCropPad ------------------------------------------------------------------------------
- */
+/* --- CenterCropPad --------------------------------------------------------------------------- */
 
 typedef struct center_attrs {
     qb_ints axes;
 } center_attrs;
-static const qb_attr_desc center_table[] = {
-    QB_A_INTS(center_attrs, axes, "axes", 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(center_table, QB_A_INTS(center_attrs, axes, "axes", 0, 0));
 
 /* Puts `sizes` at their axes of `shape`: all of them, or those that the attribute lists. */
 static qb_status set_sizes(qb_ctx *cx, const center_attrs *attrs, const int64_t *sizes, int32_t n,

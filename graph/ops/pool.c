@@ -11,16 +11,9 @@
         QB_A_INTS(qb_pool_attrs, dilations, "dilations", 1, QB_ATTR_BIG),                          \
         QB_A_INT(qb_pool_attrs, ceil_mode, "ceil_mode", 0, 0, 1)
 
-static const qb_attr_desc max_attrs[] = {
-    COMMON,
-    QB_A_INT(qb_pool_attrs, storage_order, "storage_order", 0, 0, 1),
-    QB_A_END,
-};
-static const qb_attr_desc average_attrs[] = {
-    COMMON,
-    QB_A_INT(qb_pool_attrs, count_include_pad, "count_include_pad", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(max_attrs, COMMON, QB_A_INT(qb_pool_attrs, storage_order, "storage_order", 0, 0, 1));
+QB_ATTRS(average_attrs, COMMON,
+         QB_A_INT(qb_pool_attrs, count_include_pad, "count_include_pad", 0, 0, 1));
 
 qb_status qb_pool_window(qb_ctx *cx, const qb_pool_attrs *attrs, const qb_shape *x,
                          qb_window *window, int64_t *out) {
@@ -150,22 +143,14 @@ QB_OP_SIMPLE(global_average_pool, "GlobalAveragePool", 7, 1, 1, 1, 0, NULL, ELTW
              eval_global_average, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE,
              .kernel = {QB_KIND_POOL, .pool = QB_POOL_AVG});
 
-/* --- LpPool: the p-norm of each window ----------------------------------------------------------
- */
+/* --- LpPool: the p-norm of each window ------------------------------------------------------- */
 
 typedef struct lp_attrs {
     qb_pool_attrs pool; /* first, as the table's rows of all pools have it */
     int64_t p;
 } lp_attrs;
-static const qb_attr_desc lp_table[] = {
-    COMMON,
-    QB_A_INT(lp_attrs, p, "p", 2, 1, QB_ATTR_BIG),
-    QB_A_END,
-};
-static const qb_attr_desc global_lp_table[] = {
-    QB_A_INT(lp_attrs, p, "p", 2, 1, QB_ATTR_BIG),
-    QB_A_END,
-};
+QB_ATTRS(lp_table, COMMON, QB_A_INT(lp_attrs, p, "p", 2, 1, QB_ATTR_BIG));
+QB_ATTRS(global_lp_table, QB_A_INT(lp_attrs, p, "p", 2, 1, QB_ATTR_BIG));
 
 /* The elements of a window that lie inside the data, in one dimension: first, first + step ... */
 static void inside(const qb_window *w, int32_t d, int64_t size, int64_t place, int64_t *first,

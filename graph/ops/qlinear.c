@@ -119,13 +119,10 @@ qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, i
     return become(cx, graph, node, "MatMul", in, 2, y_scale, y_zero);
 }
 
-static const qb_attr_desc gemm_attrs[] = {
-    QB_A_FLOAT(qb_gemm_attrs, alpha, "alpha", 1.0f),
-    QB_A_FLOAT(qb_gemm_attrs, beta, "beta", 1.0f),
-    QB_A_INT(qb_gemm_attrs, trans_a, "transA", 0, 0, 1),
-    QB_A_INT(qb_gemm_attrs, trans_b, "transB", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(gemm_attrs, QB_A_FLOAT(qb_gemm_attrs, alpha, "alpha", 1.0f),
+         QB_A_FLOAT(qb_gemm_attrs, beta, "beta", 1.0f),
+         QB_A_INT(qb_gemm_attrs, trans_a, "transA", 0, 0, 1),
+         QB_A_INT(qb_gemm_attrs, trans_b, "transB", 0, 0, 1));
 
 /* Inputs: A, B with parameters, C in int32 with scale alpha * that of A * that of B, output's
  * parameters. */
@@ -144,8 +141,7 @@ static qb_status upgrade_gemm(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t
     return become(cx, graph, node, "Gemm", in, c >= 0 ? 3 : 2, y_scale, y_zero);
 }
 
-/* --- element by element, pools, Concat ----------------------------------------------------------
- */
+/* --- element by element, pools, Concat ------------------------------------------------------- */
 
 static qb_status upgrade_binary(qb_ctx *cx, qb_graph *graph, int32_t node, const char *op) {
     const qb_node *n = &graph->nodes[node];
@@ -190,11 +186,8 @@ typedef struct softmax_attrs {
     int64_t axis;
     int64_t opset;
 } softmax_attrs;
-static const qb_attr_desc softmax_table[] = {
-    QB_A_INT(softmax_attrs, axis, "axis", -1, 0, 0),
-    QB_A_NEED_INT(softmax_attrs, opset, "opset", 1, 1000),
-    QB_A_END,
-};
+QB_ATTRS(softmax_table, QB_A_INT(softmax_attrs, axis, "axis", -1, 0, 0),
+         QB_A_NEED_INT(softmax_attrs, opset, "opset", 1, 1000));
 
 static qb_status upgrade_softmax(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
     const softmax_attrs *attrs = graph->nodes[node].attrs;
@@ -208,25 +201,16 @@ static qb_status upgrade_softmax(qb_ctx *cx, qb_graph *graph, int32_t node, int3
     return upgrade_unary(cx, graph, node, "Softmax"); /* whose attributes begin with the axis */
 }
 
-static const qb_attr_desc leaky_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.01f),
-    QB_A_END,
-};
+QB_ATTRS(leaky_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.01f));
 /* channels_last stands where MaxPool has storage_order; only 0 is read. */
-static const qb_attr_desc global_attrs[] = {
-    QB_A_INT(qb_pool_attrs, storage_order, "channels_last", 0, 0, 1),
-    QB_A_END,
-};
-static const qb_attr_desc pool_attrs[] = {
-    QB_A_STRING(qb_pool_attrs, auto_pad, "auto_pad", "NOTSET"),
-    QB_A_INTS(qb_pool_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_pool_attrs, strides, "strides", 1, QB_ATTR_BIG),
-    QB_A_INTS(qb_pool_attrs, pads, "pads", 0, QB_ATTR_BIG),
-    QB_A_INT(qb_pool_attrs, ceil_mode, "ceil_mode", 0, 0, 1),
-    QB_A_INT(qb_pool_attrs, count_include_pad, "count_include_pad", 0, 0, 1),
-    QB_A_INT(qb_pool_attrs, storage_order, "channels_last", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(global_attrs, QB_A_INT(qb_pool_attrs, storage_order, "channels_last", 0, 0, 1));
+QB_ATTRS(pool_attrs, QB_A_STRING(qb_pool_attrs, auto_pad, "auto_pad", "NOTSET"),
+         QB_A_INTS(qb_pool_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_pool_attrs, strides, "strides", 1, QB_ATTR_BIG),
+         QB_A_INTS(qb_pool_attrs, pads, "pads", 0, QB_ATTR_BIG),
+         QB_A_INT(qb_pool_attrs, ceil_mode, "ceil_mode", 0, 0, 1),
+         QB_A_INT(qb_pool_attrs, count_include_pad, "count_include_pad", 0, 0, 1),
+         QB_A_INT(qb_pool_attrs, storage_order, "channels_last", 0, 0, 1));
 
 static qb_status upgrade_pool(qb_ctx *cx, qb_graph *graph, int32_t node, const char *op) {
     const qb_pool_attrs *attrs = graph->nodes[node].attrs;
@@ -245,10 +229,7 @@ static qb_status upgrade_average(qb_ctx *cx, qb_graph *graph, int32_t node, int3
     return upgrade_pool(cx, graph, node, "AveragePool");
 }
 
-static const qb_attr_desc concat_attrs[] = {
-    QB_A_NEED_INT(qb_axis_attrs, axis, "axis", 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(concat_attrs, QB_A_NEED_INT(qb_axis_attrs, axis, "axis", 0, 0));
 
 /* Inputs: the output's scale and zero point, then three for each part. */
 static qb_status upgrade_concat(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {

@@ -13,12 +13,9 @@ static const qb_attr_desc quantize_table[] = {
     QB_A_INT(quantize_attrs, saturate, "saturate", 1, 0, 1),
     QB_A_END,
 };
-static const qb_attr_desc dequantize_table[] = {
-    QB_A_INT(quantize_attrs, axis, "axis", 1, 0, 0),
-    QB_A_INT(quantize_attrs, block_size, "block_size", 0, 0, 0),
-    QB_A_INT(quantize_attrs, output_dtype, "output_dtype", 0, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(dequantize_table, QB_A_INT(quantize_attrs, axis, "axis", 1, 0, 0),
+         QB_A_INT(quantize_attrs, block_size, "block_size", 0, 0, 0),
+         QB_A_INT(quantize_attrs, output_dtype, "output_dtype", 0, 0, 0));
 
 static bool is_quantized(qb_dtype dtype) {
     return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8 || dtype == QB_DTYPE_U16 ||

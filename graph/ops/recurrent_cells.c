@@ -85,8 +85,7 @@ static const qb_rec_cell gru_cell = {
     .step = gru_step,
 };
 
-/* --- RNN: h' = f(X W + h R + biases) ------------------------------------------------------------
- */
+/* --- RNN: h' = f(X W + h R + biases) --------------------------------------------------------- */
 
 static void rnn_step(const qb_rec *r, int64_t item, const float *input) {
     const int64_t n = r->hidden;
@@ -112,28 +111,12 @@ static const qb_rec_cell rnn_cell = {
         QB_A_FLOAT(A, clip, "clip", 0), QB_A_STRING(A, direction, "direction", "forward"),         \
         QB_A_INT(A, hidden_size, "hidden_size", 0, 0, QB_ATTR_BIG)
 
-static const qb_attr_desc lstm_attrs[] = {
-    SHARED_ATTRS,
-    QB_A_INT(A, layout, "layout", 0, 0, 1),
-    QB_A_INT(A, input_forget, "input_forget", 0, 0, 1),
-    QB_A_END,
-};
-static const qb_attr_desc gru_attrs[] = {
-    SHARED_ATTRS,
-    QB_A_INT(A, layout, "layout", 0, 0, 1),
-    QB_A_INT(A, linear_before_reset, "linear_before_reset", 0, 0, 1),
-    QB_A_END,
-};
-static const qb_attr_desc rnn_attrs[] = {
-    SHARED_ATTRS,
-    QB_A_INT(A, layout, "layout", 0, 0, 1),
-    QB_A_END,
-};
-static const qb_attr_desc quantized_attrs[] = {
-    SHARED_ATTRS,
-    QB_A_INT(A, input_forget, "input_forget", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(lstm_attrs, SHARED_ATTRS, QB_A_INT(A, layout, "layout", 0, 0, 1),
+         QB_A_INT(A, input_forget, "input_forget", 0, 0, 1));
+QB_ATTRS(gru_attrs, SHARED_ATTRS, QB_A_INT(A, layout, "layout", 0, 0, 1),
+         QB_A_INT(A, linear_before_reset, "linear_before_reset", 0, 0, 1));
+QB_ATTRS(rnn_attrs, SHARED_ATTRS, QB_A_INT(A, layout, "layout", 0, 0, 1));
+QB_ATTRS(quantized_attrs, SHARED_ATTRS, QB_A_INT(A, input_forget, "input_forget", 0, 0, 1));
 #undef A
 
 #define CELL(NAME)                                                                                 \

@@ -3,12 +3,9 @@
 
 #include "ops_internal.h"
 
-static const qb_attr_desc reduce_attrs[] = {
-    QB_A_INT(qb_reduce_attrs, keepdims, "keepdims", 1, 0, 1),
-    QB_A_INT(qb_reduce_attrs, noop_with_empty_axes, "noop_with_empty_axes", 0, 0, 1),
-    QB_A_OLD_INTS(qb_reduce_attrs, axes, "axes"),
-    QB_A_END,
-};
+QB_ATTRS(reduce_attrs, QB_A_INT(qb_reduce_attrs, keepdims, "keepdims", 1, 0, 1),
+         QB_A_INT(qb_reduce_attrs, noop_with_empty_axes, "noop_with_empty_axes", 0, 0, 1),
+         QB_A_OLD_INTS(qb_reduce_attrs, axes, "axes"));
 
 /* Bit d: axis d is reduced. No axes: all of them, or none with noop_with_empty_axes. */
 static qb_status axes_mask(qb_ctx *cx, const qb_reduce_attrs *attrs, const int64_t *axes, int32_t n,
@@ -221,12 +218,9 @@ REDUCE(reduce_sum_square, "ReduceSumSquare", QB_REDUCE_SUM_SQUARE, FLOAT);
 typedef struct arg_attrs {
     int64_t axis, keepdims, select_last_index;
 } arg_attrs;
-static const qb_attr_desc arg_table[] = {
-    QB_A_INT(arg_attrs, axis, "axis", 0, 0, 0),
-    QB_A_INT(arg_attrs, keepdims, "keepdims", 1, 0, 1),
-    QB_A_INT(arg_attrs, select_last_index, "select_last_index", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(arg_table, QB_A_INT(arg_attrs, axis, "axis", 0, 0, 0),
+         QB_A_INT(arg_attrs, keepdims, "keepdims", 1, 0, 1),
+         QB_A_INT(arg_attrs, select_last_index, "select_last_index", 0, 0, 1));
 
 static qb_status infer_arg(qb_ctx *cx, const qb_infer_args *args) {
     const arg_attrs *attrs = qb_infer_at(args)->attrs;

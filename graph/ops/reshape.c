@@ -4,10 +4,7 @@
 
 /* --- Reshape ---------------------------------------------------------------------------------- */
 
-static const qb_attr_desc reshape_attrs[] = {
-    QB_A_INT(qb_reshape_attrs, allowzero, "allowzero", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(reshape_attrs, QB_A_INT(qb_reshape_attrs, allowzero, "allowzero", 0, 0, 1));
 
 /* A product of known sizes and symbols. */
 typedef struct product {
@@ -109,10 +106,7 @@ QB_OP_SIMPLE(reshape, "Reshape", 7, 2, 2, 1, sizeof(qb_reshape_attrs), reshape_a
 
 /* --- Flatten ---------------------------------------------------------------------------------- */
 
-static const qb_attr_desc flatten_attrs[] = {
-    QB_A_INT(qb_axis_attrs, axis, "axis", 1, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(flatten_attrs, QB_A_INT(qb_axis_attrs, axis, "axis", 1, 0, 0));
 
 static qb_status infer_flatten(qb_ctx *cx, const qb_infer_args *args) {
     const qb_axis_attrs *attrs = qb_infer_at(args)->attrs;
@@ -138,10 +132,7 @@ QB_OP_SIMPLE(flatten, "Flatten", 7, 1, 1, 1, sizeof(qb_axis_attrs), flatten_attr
 
 /* --- Squeeze and Unsqueeze -------------------------------------------------------------------- */
 
-static const qb_attr_desc axes_attrs[] = {
-    QB_A_OLD_INTS(qb_axes_attrs, axes, "axes"),
-    QB_A_END,
-};
+QB_ATTRS(axes_attrs, QB_A_OLD_INTS(qb_axes_attrs, axes, "axes"));
 
 static qb_status upgrade_axes(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
     if (version >= 13) return QB_OK;
@@ -206,11 +197,8 @@ typedef struct dropout_attrs {
     int64_t seed;
     float ratio; /* before opset 12; of no effect in inference */
 } dropout_attrs;
-static const qb_attr_desc dropout_table[] = {
-    QB_A_INT(dropout_attrs, seed, "seed", 0, 0, 0),
-    QB_A_OLD_FLOAT(dropout_attrs, ratio, "ratio", 0.5f),
-    QB_A_END,
-};
+QB_ATTRS(dropout_table, QB_A_INT(dropout_attrs, seed, "seed", 0, 0, 0),
+         QB_A_OLD_FLOAT(dropout_attrs, ratio, "ratio", 0.5f));
 
 /* Training drops elements at random, which nobody can check: only a ratio of 0 is let through. */
 static bool drops(const qb_tensor *ratio, const qb_tensor *training) {

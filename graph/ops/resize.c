@@ -11,18 +11,15 @@ typedef struct resize_attrs {
     int64_t antialias, exclude_outside;
 } resize_attrs;
 
-static const qb_attr_desc resize_table[] = {
-    QB_A_INT(resize_attrs, antialias, "antialias", 0, 0, 1),
-    QB_A_INTS(resize_attrs, axes, "axes", 0, 0),
-    QB_A_STRING(resize_attrs, transform, "coordinate_transformation_mode", "half_pixel"),
-    QB_A_FLOAT(resize_attrs, cubic_coeff_a, "cubic_coeff_a", -0.75f),
-    QB_A_INT(resize_attrs, exclude_outside, "exclude_outside", 0, 0, 1),
-    QB_A_FLOAT(resize_attrs, extrapolation_value, "extrapolation_value", 0.0f),
-    QB_A_STRING(resize_attrs, policy, "keep_aspect_ratio_policy", "stretch"),
-    QB_A_STRING(resize_attrs, mode, "mode", "nearest"),
-    QB_A_STRING(resize_attrs, nearest_mode, "nearest_mode", "round_prefer_floor"),
-    QB_A_END,
-};
+QB_ATTRS(resize_table, QB_A_INT(resize_attrs, antialias, "antialias", 0, 0, 1),
+         QB_A_INTS(resize_attrs, axes, "axes", 0, 0),
+         QB_A_STRING(resize_attrs, transform, "coordinate_transformation_mode", "half_pixel"),
+         QB_A_FLOAT(resize_attrs, cubic_coeff_a, "cubic_coeff_a", -0.75f),
+         QB_A_INT(resize_attrs, exclude_outside, "exclude_outside", 0, 0, 1),
+         QB_A_FLOAT(resize_attrs, extrapolation_value, "extrapolation_value", 0.0f),
+         QB_A_STRING(resize_attrs, policy, "keep_aspect_ratio_policy", "stretch"),
+         QB_A_STRING(resize_attrs, mode, "mode", "nearest"),
+         QB_A_STRING(resize_attrs, nearest_mode, "nearest_mode", "round_prefer_floor"));
 
 typedef enum resize_mode { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC } resize_mode;
 typedef enum transform {
@@ -528,11 +525,8 @@ typedef struct upsample_attrs {
     const char *mode;
     qb_floats scales; /* before opset 9 */
 } upsample_attrs;
-static const qb_attr_desc upsample_table[] = {
-    QB_A_STRING(upsample_attrs, mode, "mode", "nearest"),
-    QB_A_OLD_FLOATS(upsample_attrs, scales, "scales"),
-    QB_A_END,
-};
+QB_ATTRS(upsample_table, QB_A_STRING(upsample_attrs, mode, "mode", "nearest"),
+         QB_A_OLD_FLOATS(upsample_attrs, scales, "scales"));
 
 /* Opset 10 replaced Upsample by Resize. */
 static qb_status upgrade_upsample(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {

@@ -9,16 +9,14 @@ typedef struct roi_attrs {
     int64_t output_height, output_width, sampling_ratio;
     float spatial_scale;
 } roi_attrs;
-static const qb_attr_desc roi_table[] = {
-    QB_A_STRING(roi_attrs, coordinate_transformation_mode, "coordinate_transformation_mode",
-                "half_pixel"),
-    QB_A_STRING(roi_attrs, mode, "mode", "avg"),
-    QB_A_INT(roi_attrs, output_height, "output_height", 1, 1, QB_ATTR_BIG),
-    QB_A_INT(roi_attrs, output_width, "output_width", 1, 1, QB_ATTR_BIG),
-    QB_A_INT(roi_attrs, sampling_ratio, "sampling_ratio", 0, 0, QB_ATTR_BIG),
-    QB_A_FLOAT(roi_attrs, spatial_scale, "spatial_scale", 1.0f),
-    QB_A_END,
-};
+QB_ATTRS(roi_table,
+         QB_A_STRING(roi_attrs, coordinate_transformation_mode, "coordinate_transformation_mode",
+                     "half_pixel"),
+         QB_A_STRING(roi_attrs, mode, "mode", "avg"),
+         QB_A_INT(roi_attrs, output_height, "output_height", 1, 1, QB_ATTR_BIG),
+         QB_A_INT(roi_attrs, output_width, "output_width", 1, 1, QB_ATTR_BIG),
+         QB_A_INT(roi_attrs, sampling_ratio, "sampling_ratio", 0, 0, QB_ATTR_BIG),
+         QB_A_FLOAT(roi_attrs, spatial_scale, "spatial_scale", 1.0f));
 
 static bool is(const char *text, const char *name) { return strcmp(text, name) == 0; }
 

@@ -10,23 +10,11 @@ typedef struct scatter_attrs {
     const char *reduction;
 } scatter_attrs;
 
-static const qb_attr_desc axis_table[] = {
-    QB_A_INT(scatter_attrs, axis, "axis", 0, 0, 0),
-    QB_A_END,
-};
-static const qb_attr_desc batch_table[] = {
-    QB_A_INT(scatter_attrs, batch_dims, "batch_dims", 0, 0, QB_MAX_RANK),
-    QB_A_END,
-};
-static const qb_attr_desc elements_table[] = {
-    QB_A_INT(scatter_attrs, axis, "axis", 0, 0, 0),
-    QB_A_STRING(scatter_attrs, reduction, "reduction", "none"),
-    QB_A_END,
-};
-static const qb_attr_desc nd_table[] = {
-    QB_A_STRING(scatter_attrs, reduction, "reduction", "none"),
-    QB_A_END,
-};
+QB_ATTRS(axis_table, QB_A_INT(scatter_attrs, axis, "axis", 0, 0, 0));
+QB_ATTRS(batch_table, QB_A_INT(scatter_attrs, batch_dims, "batch_dims", 0, 0, QB_MAX_RANK));
+QB_ATTRS(elements_table, QB_A_INT(scatter_attrs, axis, "axis", 0, 0, 0),
+         QB_A_STRING(scatter_attrs, reduction, "reduction", "none"));
+QB_ATTRS(nd_table, QB_A_STRING(scatter_attrs, reduction, "reduction", "none"));
 
 /* Index i of a dimension of this size; most are of 64 bits and in range. */
 static inline qb_status index_of(qb_ctx *cx, const qb_tensor *index, int64_t i, int64_t size,
@@ -110,8 +98,7 @@ QB_OP_SIMPLE(gather_elements, "GatherElements", 11, 2, 2, 1, sizeof(scatter_attr
              SAME_SCALE, infer_gather_elements, qb_eval_gathered, .places = places_elements,
              .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GATHER});
 
-/* --- GatherND -----------------------------------------------------------------------------------
- */
+/* --- GatherND -------------------------------------------------------------------------------- */
 
 static qb_status infer_gather_nd(qb_ctx *cx, const qb_infer_args *args) {
     const scatter_attrs *attrs = qb_infer_at(args)->attrs;
@@ -172,8 +159,7 @@ static qb_status places_nd(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 QB_OP_SIMPLE(gather_nd, "GatherND", 11, 2, 2, 1, sizeof(scatter_attrs), batch_table, SAME_SCALE,
              infer_gather_nd, qb_eval_gathered, .places = places_nd, .kernel = {QB_KIND_GATHER});
 
-/* --- scatter ------------------------------------------------------------------------------------
- */
+/* --- scatter --------------------------------------------------------------------------------- */
 
 qb_status qb_scatter_reduction(qb_ctx *cx, const char *what, qb_reduce_kind *out) {
     static const struct {
@@ -308,13 +294,9 @@ static qb_status infer_scatter_nd(qb_ctx *cx, const qb_infer_args *args) {
 QB_OP_SIMPLE(scatter_nd, "ScatterND", 11, 3, 3, 1, sizeof(scatter_attrs), nd_table, FLOAT,
              infer_scatter_nd, qb_eval_scattered, .places = places_nd, .kernel = {QB_KIND_SCATTER});
 
-/* --- OneHot -------------------------------------------------------------------------------------
- */
+/* --- OneHot ---------------------------------------------------------------------------------- */
 
-static const qb_attr_desc one_hot_table[] = {
-    QB_A_INT(scatter_attrs, axis, "axis", -1, 0, 0),
-    QB_A_END,
-};
+QB_ATTRS(one_hot_table, QB_A_INT(scatter_attrs, axis, "axis", -1, 0, 0));
 
 static qb_status infer_one_hot(qb_ctx *cx, const qb_infer_args *args) {
     const scatter_attrs *attrs = qb_infer_at(args)->attrs;

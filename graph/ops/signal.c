@@ -23,8 +23,7 @@ static qb_status infer_number(qb_ctx *cx, const qb_infer_args *args, int32_t i, 
     return n < 0 ? QB_OK : expect_one(cx, what, n, *v, low);
 }
 
-/* --- one transform ------------------------------------------------------------------------------
- */
+/* --- one transform --------------------------------------------------------------------------- */
 
 /* Numbers `step` elements apart, each with its imaginary part behind it when it has one. */
 typedef struct series {
@@ -87,18 +86,14 @@ static void run(const transform *t, const series *from, const float *window, con
     }
 }
 
-/* --- DFT ----------------------------------------------------------------------------------------
- */
+/* --- DFT ------------------------------------------------------------------------------------- */
 
 typedef struct dft_attrs {
     int64_t inverse, onesided, axis;
 } dft_attrs;
-static const qb_attr_desc dft_table[] = {
-    QB_A_INT(dft_attrs, inverse, "inverse", 0, 0, 1),
-    QB_A_INT(dft_attrs, onesided, "onesided", 0, 0, 1),
-    QB_A_OLD_INT(dft_attrs, axis, "axis", 1),
-    QB_A_END,
-};
+QB_ATTRS(dft_table, QB_A_INT(dft_attrs, inverse, "inverse", 0, 0, 1),
+         QB_A_INT(dft_attrs, onesided, "onesided", 0, 0, 1),
+         QB_A_OLD_INT(dft_attrs, axis, "axis", 1));
 
 /* Length of the transform when none is given. */
 static int64_t default_length(const dft_attrs *attrs, int64_t n) {
@@ -186,13 +181,9 @@ static qb_status upgrade_dft(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t 
 QB_OP_SIMPLE(dft, "DFT", 17, 1, 3, 1, sizeof(dft_attrs), dft_table, FLOAT, infer_dft, eval_dft,
              .upgrade = upgrade_dft, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
 
-/* --- STFT ---------------------------------------------------------------------------------------
- */
+/* --- STFT ------------------------------------------------------------------------------------ */
 
-static const qb_attr_desc stft_table[] = {
-    QB_A_INT(dft_attrs, onesided, "onesided", 1, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(stft_table, QB_A_INT(dft_attrs, onesided, "onesided", 1, 0, 1));
 
 static qb_status infer_stft(qb_ctx *cx, const qb_infer_args *args) {
     const dft_attrs *attrs = qb_infer_at(args)->attrs;
@@ -252,17 +243,13 @@ static qb_status eval_stft(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 QB_OP_SIMPLE(stft, "STFT", 17, 2, 4, 1, sizeof(dft_attrs), stft_table, FLOAT, infer_stft, eval_stft,
              .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
 
-/* --- windows ------------------------------------------------------------------------------------
- */
+/* --- windows --------------------------------------------------------------------------------- */
 
 typedef struct window_attrs {
     int64_t output_datatype, periodic;
 } window_attrs;
-static const qb_attr_desc window_table[] = {
-    QB_A_INT(window_attrs, output_datatype, "output_datatype", 1, 0, 63),
-    QB_A_INT(window_attrs, periodic, "periodic", 1, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(window_table, QB_A_INT(window_attrs, output_datatype, "output_datatype", 1, 0, 63),
+         QB_A_INT(window_attrs, periodic, "periodic", 1, 0, 1));
 
 static qb_status output_type(qb_ctx *cx, int64_t code, qb_dtype *dtype) {
     *dtype = qb_dtype_from_onnx((int)code);

@@ -3,15 +3,12 @@
 
 #include "ops_internal.h"
 
-static const qb_attr_desc softmax_attrs[] = {
-    {.name = "axis",
-     .type = QB_ATTR_INT,
-     .offset = offsetof(qb_axis_attrs, axis),
-     .default_int = -1,
-     .old_before = 13,
-     .old_default_int = 1},
-    QB_A_END,
-};
+QB_ATTRS(softmax_attrs, {.name = "axis",
+                         .type = QB_ATTR_INT,
+                         .offset = offsetof(qb_axis_attrs, axis),
+                         .default_int = -1,
+                         .old_before = 13,
+                         .old_default_int = 1});
 
 static qb_status infer_softmax(qb_ctx *cx, const qb_infer_args *args) {
     const qb_axis_attrs *attrs = qb_infer_at(args)->attrs;

@@ -3,8 +3,7 @@
 
 #include "ops_internal.h"
 
-/* --- sorting ------------------------------------------------------------------------------------
- */
+/* --- sorting --------------------------------------------------------------------------------- */
 
 /* The order of elements first + i * step. */
 typedef struct order {
@@ -25,21 +24,16 @@ static bool before(const void *what, int64_t i, int64_t j) {
     return o->largest ? sign > 0 : sign < 0;
 }
 
-/* --- TopK ---------------------------------------------------------------------------------------
- */
+/* --- TopK ------------------------------------------------------------------------------------ */
 
 #define FEW 32 /* elements that are kept in order by moving them */
 
 typedef struct topk_attrs {
     int64_t axis, largest, sorted, k;
 } topk_attrs;
-static const qb_attr_desc topk_table[] = {
-    QB_A_INT(topk_attrs, axis, "axis", -1, 0, 0),
-    QB_A_INT(topk_attrs, largest, "largest", 1, 0, 1),
-    QB_A_INT(topk_attrs, sorted, "sorted", 1, 0, 1),
-    QB_A_OLD_INT(topk_attrs, k, "k", 0),
-    QB_A_END,
-};
+QB_ATTRS(topk_table, QB_A_INT(topk_attrs, axis, "axis", -1, 0, 0),
+         QB_A_INT(topk_attrs, largest, "largest", 1, 0, 1),
+         QB_A_INT(topk_attrs, sorted, "sorted", 1, 0, 1), QB_A_OLD_INT(topk_attrs, k, "k", 0));
 
 static qb_status infer_topk(qb_ctx *cx, const qb_infer_args *args) {
     const topk_attrs *attrs = qb_infer_at(args)->attrs;
@@ -139,8 +133,7 @@ QB_OP_SIMPLE(topk, "TopK", 7, 1, 2, 2, sizeof(topk_attrs), topk_table, FLOAT, in
              .upgrade = upgrade_topk, .bound = bound_topk, .types = QB_TYPES_NUMBERS,
              .traits = QB_TRAIT_AXIS, .kernel = {QB_KIND_ARG});
 
-/* --- NonZero ------------------------------------------------------------------------------------
- */
+/* --- NonZero --------------------------------------------------------------------------------- */
 
 static int64_t count_nonzero(const qb_tensor *x) {
     int64_t n = qb_shape_count(&x->desc.shape), found = 0;
@@ -185,16 +178,12 @@ static qb_status eval_nonzero(qb_ctx *cx, const qb_node *node, const qb_tensor *
 QB_OP_SIMPLE(nonzero, "NonZero", 9, 1, 1, 1, 0, NULL, FLOAT, infer_nonzero, eval_nonzero,
              .bound = bound_nonzero);
 
-/* --- NonMaxSuppression --------------------------------------------------------------------------
- */
+/* --- NonMaxSuppression ----------------------------------------------------------------------- */
 
 typedef struct nms_attrs {
     int64_t center_point_box;
 } nms_attrs;
-static const qb_attr_desc nms_table[] = {
-    QB_A_INT(nms_attrs, center_point_box, "center_point_box", 0, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(nms_table, QB_A_INT(nms_attrs, center_point_box, "center_point_box", 0, 0, 1));
 
 typedef struct nms {
     const float *boxes, *scores;

@@ -3,10 +3,7 @@
 
 /* --- Transpose -------------------------------------------------------------------------------- */
 
-static const qb_attr_desc perm_attrs[] = {
-    QB_A_INTS(qb_perm_attrs, perm, "perm", 0, QB_MAX_RANK - 1),
-    QB_A_END,
-};
+QB_ATTRS(perm_attrs, QB_A_INTS(qb_perm_attrs, perm, "perm", 0, QB_MAX_RANK - 1));
 
 /* perm[d]: which input dimension becomes dimension d. */
 static qb_status permutation(qb_ctx *cx, const qb_ints *perm, int32_t rank, int32_t *out) {
@@ -62,12 +59,8 @@ QB_OP_SIMPLE(transpose, "Transpose", 7, 1, 1, 1, sizeof(qb_perm_attrs), perm_att
 typedef struct slice_attrs {
     qb_ints starts, ends, axes; /* before opset 10 */
 } slice_attrs;
-static const qb_attr_desc slice_table[] = {
-    QB_A_OLD_INTS(slice_attrs, starts, "starts"),
-    QB_A_OLD_INTS(slice_attrs, ends, "ends"),
-    QB_A_OLD_INTS(slice_attrs, axes, "axes"),
-    QB_A_END,
-};
+QB_ATTRS(slice_table, QB_A_OLD_INTS(slice_attrs, starts, "starts"),
+         QB_A_OLD_INTS(slice_attrs, ends, "ends"), QB_A_OLD_INTS(slice_attrs, axes, "axes"));
 
 /* The lists of a Slice; n < 0 when they are not all known. */
 typedef struct slice_lists {
@@ -316,15 +309,9 @@ typedef struct depth_attrs {
     int64_t blocksize;
     const char *mode;
 } depth_attrs;
-static const qb_attr_desc to_space_attrs[] = {
-    QB_A_NEED_INT(depth_attrs, blocksize, "blocksize", 1, 1 << 15),
-    QB_A_STRING(depth_attrs, mode, "mode", "DCR"),
-    QB_A_END,
-};
-static const qb_attr_desc to_depth_attrs[] = {
-    QB_A_NEED_INT(depth_attrs, blocksize, "blocksize", 1, 1 << 15),
-    QB_A_END,
-};
+QB_ATTRS(to_space_attrs, QB_A_NEED_INT(depth_attrs, blocksize, "blocksize", 1, 1 << 15),
+         QB_A_STRING(depth_attrs, mode, "mode", "DCR"));
+QB_ATTRS(to_depth_attrs, QB_A_NEED_INT(depth_attrs, blocksize, "blocksize", 1, 1 << 15));
 
 static qb_status divide(qb_ctx *cx, const char *what, int64_t dim, int64_t by, int64_t *out) {
     *out = QB_DIM_UNKNOWN;

@@ -38,15 +38,15 @@ static qb_status infer_float(qb_ctx *cx, const qb_infer_args *args) {
                  .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,                         \
                  .kernel = {.function = QB_FUNCTION_##FUNCTION})
 
-UNARY(acos, "Acos", 7, FLOAT, NONE, acos(x));
-UNARY(acosh, "Acosh", 9, FLOAT, NONE, acosh(x));
-UNARY(asin, "Asin", 7, FLOAT, NONE, asin(x));
-UNARY(asinh, "Asinh", 9, FLOAT, NONE, asinh(x));
-UNARY(atan, "Atan", 7, FLOAT, NONE, atan(x));
-UNARY(atanh, "Atanh", 9, FLOAT, NONE, atanh(x));
+UNARY(acos, "Acos", 7, FLOAT, ACOS, acos(x));
+UNARY(acosh, "Acosh", 9, FLOAT, ACOSH, acosh(x));
+UNARY(asin, "Asin", 7, FLOAT, ASIN, asin(x));
+UNARY(asinh, "Asinh", 9, FLOAT, ASINH, asinh(x));
+UNARY(atan, "Atan", 7, FLOAT, ATAN, atan(x));
+UNARY(atanh, "Atanh", 9, FLOAT, ATANH, atanh(x));
 UNARY(ceil, "Ceil", 7, LUT, CEIL, ceil(x));
 UNARY(cos, "Cos", 7, FLOAT, COS, cos(x));
-UNARY(cosh, "Cosh", 9, FLOAT, NONE, cosh(x));
+UNARY(cosh, "Cosh", 9, FLOAT, COSH, cosh(x));
 UNARY(erf, "Erf", 9, LUT, ERF, erf(x));
 UNARY(exp, "Exp", 7, LUT, EXP, exp(x));
 UNARY(floor, "Floor", 7, LUT, FLOOR, floor(x));
@@ -55,11 +55,11 @@ UNARY(mish, "Mish", 18, LUT, MISH, x *tanh(log1p(exp(x))));
 UNARY(reciprocal, "Reciprocal", 7, LUT, RECIPROCAL, 1 / x);
 UNARY(round, "Round", 11, LUT, ROUND, nearbyint(x));
 UNARY(sin, "Sin", 7, FLOAT, SIN, sin(x));
-UNARY(sinh, "Sinh", 9, FLOAT, NONE, sinh(x));
+UNARY(sinh, "Sinh", 9, FLOAT, SINH, sinh(x));
 UNARY(softplus, "Softplus", 7, LUT, SOFTPLUS, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
 UNARY(softsign, "Softsign", 7, LUT, SOFTSIGN, x / (1 + fabs(x)));
 UNARY(sqrt, "Sqrt", 7, LUT, SQRT, sqrt(x));
-UNARY(tan, "Tan", 7, FLOAT, NONE, tan(x));
+UNARY(tan, "Tan", 7, FLOAT, TAN, tan(x));
 
 /* --- the activations that kernels fuse
  * ---------------------------------------------------------------------- */
@@ -103,11 +103,8 @@ ACT(tanh, "Tanh", 7, TANH);
 WITH_ALPHA(elu, "Elu", QB_ACT_ELU, ELU, 1.0f);
 WITH_ALPHA(leaky_relu, "LeakyRelu", QB_ACT_LEAKY_RELU, PRELU, 0.01f);
 
-static const qb_attr_desc hard_sigmoid_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.2f),
-    QB_A_FLOAT(qb_alpha_attrs, beta, "beta", 0.5f),
-    QB_A_END,
-};
+QB_ATTRS(hard_sigmoid_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.2f),
+         QB_A_FLOAT(qb_alpha_attrs, beta, "beta", 0.5f));
 
 static qb_status eval_hard_sigmoid(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                    qb_tensor *out) {
@@ -123,15 +120,9 @@ QB_OP_SIMPLE(hard_sigmoid, "HardSigmoid", 7, 1, 1, 1, sizeof(qb_alpha_attrs), ha
                         .function = QB_FUNCTION_HARD_SIGMOID});
 
 /* Selu and ThresholdedRelu: alpha and (Selu) gamma in beta's place. */
-static const qb_attr_desc selu_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.67326319f),
-    QB_A_FLOAT(qb_alpha_attrs, beta, "gamma", 1.05070102f),
-    QB_A_END,
-};
-static const qb_attr_desc threshold_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f),
-    QB_A_END,
-};
+QB_ATTRS(selu_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.67326319f),
+         QB_A_FLOAT(qb_alpha_attrs, beta, "gamma", 1.05070102f));
+QB_ATTRS(threshold_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
 
 static qb_status eval_selu(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const qb_alpha_attrs *attrs = node->attrs;
@@ -163,11 +154,8 @@ QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 7, 1, 1, 1, sizeof(qb_alpha_at
 
 /* --- Shrink ----------------------------------------------------------------------------------- */
 
-static const qb_attr_desc shrink_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "lambd", 0.5f),
-    QB_A_FLOAT(qb_alpha_attrs, beta, "bias", 0.0f),
-    QB_A_END,
-};
+QB_ATTRS(shrink_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "lambd", 0.5f),
+         QB_A_FLOAT(qb_alpha_attrs, beta, "bias", 0.0f));
 
 static qb_status eval_shrink(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const qb_alpha_attrs *attrs = node->attrs;
@@ -186,10 +174,7 @@ QB_OP_SIMPLE(shrink, "Shrink", 9, 1, 1, 1, sizeof(qb_alpha_attrs), shrink_attrs,
 
 /* --- Gelu ------------------------------------------------------------------------------------- */
 
-static const qb_attr_desc gelu_attrs[] = {
-    QB_A_STRING(qb_gelu_attrs, approximate, "approximate", "none"),
-    QB_A_END,
-};
+QB_ATTRS(gelu_attrs, QB_A_STRING(qb_gelu_attrs, approximate, "approximate", "none"));
 
 static qb_status infer_gelu(qb_ctx *cx, const qb_infer_args *args) {
     const qb_gelu_attrs *attrs = qb_infer_at(args)->attrs;
@@ -264,13 +249,9 @@ QB_OP_SIMPLE(not, "Not", 7, 1, 1, 1, 0, NULL, FLOAT, qb_infer_same, eval_not,
              .types = QB_TYPES_BOOL, .traits = QB_TRAIT_ELEMENTWISE,
              .kernel = {.function = QB_FUNCTION_NOT});
 
-/* --- Swish and Celu: activations with one factor ------------------------------------------------
- */
+/* --- Swish and Celu: activations with one factor --------------------------------------------- */
 
-static const qb_attr_desc factor_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f),
-    QB_A_END,
-};
+QB_ATTRS(factor_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
 
 #define WITH_FACTOR(SYMBOL, NAME, SINCE, EXPR)                                                     \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \

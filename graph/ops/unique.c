@@ -7,15 +7,9 @@
 typedef struct choose_attrs {
     int64_t axis, sorted;
 } choose_attrs;
-static const qb_attr_desc compress_table[] = {
-    QB_A_INT(choose_attrs, axis, "axis", FLAT, 0, 0),
-    QB_A_END,
-};
-static const qb_attr_desc unique_table[] = {
-    QB_A_INT(choose_attrs, axis, "axis", FLAT, 0, 0),
-    QB_A_INT(choose_attrs, sorted, "sorted", 1, 0, 1),
-    QB_A_END,
-};
+QB_ATTRS(compress_table, QB_A_INT(choose_attrs, axis, "axis", FLAT, 0, 0));
+QB_ATTRS(unique_table, QB_A_INT(choose_attrs, axis, "axis", FLAT, 0, 0),
+         QB_A_INT(choose_attrs, sorted, "sorted", 1, 0, 1));
 
 /* A tensor as n slices: slice i holds the elements (k / inner * n + i) * inner + k % inner. */
 typedef struct slices {
@@ -59,8 +53,7 @@ static qb_status infer_chosen(qb_ctx *cx, const qb_infer_args *args, int64_t n) 
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-/* --- Compress -----------------------------------------------------------------------------------
- */
+/* --- Compress -------------------------------------------------------------------------------- */
 
 /* The places of `condition` that hold, of `n` at most; index may be NULL. */
 static int64_t find_true(const qb_tensor *condition, int64_t n, int64_t *index) {
@@ -116,8 +109,7 @@ static qb_status eval_compress(qb_ctx *cx, const qb_node *node, const qb_tensor 
 QB_OP_SIMPLE(compress, "Compress", 9, 2, 2, 1, sizeof(choose_attrs), compress_table, FLOAT,
              infer_compress, eval_compress, .bound = bound_compress);
 
-/* --- Unique -------------------------------------------------------------------------------------
- */
+/* --- Unique ---------------------------------------------------------------------------------- */
 
 static int compare(const slices *s, int64_t i, int64_t j) {
     for (int64_t k = 0; k < s->outer * s->inner; k++) {

@@ -117,11 +117,9 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
         if (graph->nodes[i].op) visit_node(&s, i);
     *n_changes = s.n_changes;
 out:
-    qb_free(s.constants.slot);
-    qb_free(s.nodes.slot);
-    qb_free(s.alias);
+    QB_FREE_ALL(s.constants.slot, s.nodes.slot, s.alias);
     return status;
 }
 
 const qb_pass qb_pass_common_subexpressions = {
-    "common-subexpressions", "merges equal constants and nodes that compute the same", run};
+    "common-subexpressions", "merges equal constants and nodes that compute the same", .run = run};

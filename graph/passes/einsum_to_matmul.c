@@ -327,9 +327,5 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return n == 2 ? multiply(&d, in) : rearrange(&d, in[0]);
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
-const qb_pass qb_pass_einsum_to_matmul = {"einsum-to-matmul",
-                                          "turns Einsum into Transpose, Reshape and MatMul", run};
+const qb_pass qb_pass_einsum_to_matmul = {
+    "einsum-to-matmul", "turns Einsum into Transpose, Reshape and MatMul", .match = match};

@@ -1,5 +1,4 @@
 /* Nodes that hand their first input on unchanged. */
-#include <string.h>
 
 #include "graph/passes_internal.h"
 
@@ -106,10 +105,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_eliminate_identity = {
     "eliminate-identity",
-    "removes Identity, Dropout and casts, reshapes, pads, slices, arithmetic without effect", run};
+    "removes Identity, Dropout and casts, reshapes, pads, slices, arithmetic without effect",
+    .match = match};

@@ -96,9 +96,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return status;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_fold_batch_norm = {
-    "fold-batch-norm", "moves BatchNormalization into weights, or makes it Mul and Add", run};
+    "fold-batch-norm", "moves BatchNormalization into weights, or makes it Mul and Add",
+    .match = match};

@@ -18,4 +18,4 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
 }
 
 const qb_pass qb_pass_fold_qdq = {
-    "fold-qdq", "makes QuantizeLinear and DequantizeLinear parameters of values", run};
+    "fold-qdq", "makes QuantizeLinear and DequantizeLinear parameters of values", .run = run};

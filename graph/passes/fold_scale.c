@@ -33,9 +33,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_fold_scale = {
-    "fold-scale", "moves Mul, Div, Add, Sub by a constant a channel into weights and bias", run};
+    "fold-scale", "moves Mul, Div, Add, Sub by a constant a channel into weights and bias",
+    .match = match};

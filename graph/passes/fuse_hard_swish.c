@@ -103,9 +103,5 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_fuse_hard_swish = {
-    "fuse-hard-swish", "recognizes HardSigmoid and HardSwish written with Clip", run};
+    "fuse-hard-swish", "recognizes HardSigmoid and HardSwish written with Clip", .match = match};

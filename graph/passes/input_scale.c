@@ -38,9 +38,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_input_scale = {
-    "input-scale", "makes the normalization of a model's image a depthwise Conv of one pixel", run};
+    "input-scale", "makes the normalization of a model's image a depthwise Conv of one pixel",
+    .match = match};

@@ -26,10 +26,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_matmul_add_to_gemm = {
     "matmul-add-to-gemm", "turns MatMul + Add of a constant row into Gemm where the rank is 2",
-    run};
+    .match = match};

@@ -29,9 +29,5 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
-const qb_pass qb_pass_normalize_gemm = {"normalize-gemm",
-                                        "turns Gemm's constant C into a vector with beta 1", run};
+const qb_pass qb_pass_normalize_gemm = {
+    "normalize-gemm", "turns Gemm's constant C into a vector with beta 1", .match = match};

@@ -104,9 +104,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_pad_into_conv = {
-    "pad-into-conv", "moves zero padding into the Conv or AveragePool that reads it", run};
+    "pad-into-conv", "moves zero padding into the Conv or AveragePool that reads it",
+    .match = match};

@@ -45,4 +45,4 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
 }
 
 const qb_pass qb_pass_prune_dead = {"prune-dead", "removes nodes and outputs that nothing reads",
-                                    run};
+                                    .run = run};

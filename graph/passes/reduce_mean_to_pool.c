@@ -39,9 +39,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_reduce_mean_to_pool = {
-    "reduce-mean-to-pool", "turns ReduceMean over the spatial axes into GlobalAveragePool", run};
+    "reduce-mean-to-pool", "turns ReduceMean over the spatial axes into GlobalAveragePool",
+    .match = match};

@@ -92,10 +92,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_scale_before_shift = {
     "scale-before-shift", "moves Mul, Div by a constant a channel before a product's constant term",
-    run};
+    .match = match};

@@ -72,10 +72,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_scale_before_view = {
     "scale-before-view",
-    "moves Mul, Div, Add, Sub by a constant a channel to the product before a view", run};
+    "moves Mul, Div, Add, Sub by a constant a channel to the product before a view",
+    .match = match};

@@ -53,9 +53,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return status;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_scale_to_conv = {
-    "scale-to-conv", "makes Mul and Add by constants a channel a depthwise Conv of one pixel", run};
+    "scale-to-conv", "makes Mul and Add by constants a channel a depthwise Conv of one pixel",
+    .match = match};

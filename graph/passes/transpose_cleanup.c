@@ -374,9 +374,5 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return status;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_transpose_cleanup = {"transpose-cleanup",
-                                           "merges, cancels and moves Transposes", run};
+                                           "merges, cancels and moves Transposes", .match = match};

@@ -54,10 +54,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    return qb_rewrite_each(cx, graph, match, n_changes);
-}
-
 const qb_pass qb_pass_vector_to_matrix = {
     "vector-to-matrix", "turns vectors as operands of products into matrices of one row or column",
-    run};
+    .match = match};

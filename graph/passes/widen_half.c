@@ -133,11 +133,10 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     *n_changes = w.rw.n_changes;
 out:
     qb_rewrite_release(&w.rw);
-    qb_free(w.twin);
-    qb_free(w.f16);
-    qb_free(w.leaves);
+    QB_FREE_ALL(w.twin, w.f16, w.leaves);
     return status;
 }
 
 const qb_pass qb_pass_widen_half = {
-    "widen-half", "computes f16 and bf16 in f32, which has kernels and can be quantized", run};
+    "widen-half", "computes f16 and bf16 in f32, which has kernels and can be quantized",
+    .run = run};

@@ -248,8 +248,7 @@ int32_t qb_zoo_conv2d_bias(qb_zoo *z, const char *name, int32_t x, qb_zoo_conv c
         for (int64_t i = 0; i < inner; i++) w[c * inner + i] *= (float)scale;
         b[c] = (float)(gain * 0.2 * qb_rng_normal(&z->rng) - s[c] * scale);
     }
-    qb_free(s);
-    qb_free(z->sample[out]);
+    QB_FREE_ALL(s, z->sample[out]);
     z->sample[out] = NULL;
     return finalize(z, out);
 }

@@ -5,6 +5,7 @@
  * reference's operations in its order (binary_simd.inc). */
 #include <string.h>
 
+#include "base/vector_loop.h"
 #include "binary_internal.h"
 
 #define ELEMENTS_PER_TASK 8192 /* about */
@@ -20,6 +21,7 @@ typedef struct binary {
     int64_t parts, per_part;                          /* of a row, which is the last dimension */
     int64_t rows, per_task;                           /* tasks take so many parts of rows */
     bool is_short;
+    bool whole[2]; /* the operand's elements lie as the result's do */
 } binary;
 
 qb_binary_fn qb_binary_best(void) {
@@ -81,6 +83,12 @@ static void share(binary *s) {
     s->per_part = qb_ceil64(row, s->parts);
     s->per_task = qb_max64(1, ELEMENTS_PER_TASK / s->per_part);
     s->is_short = row < SHORT_ROW && s->rows > 1;
+    for (int32_t i = 0; i < 2; i++) {
+        int64_t step = 1;
+        s->whole[i] = true;
+        for (int32_t d = s->rank - 1; d >= 0; step *= s->dim[d--])
+            s->whole[i] = s->whole[i] && s->stride[i][d] == step;
+    }
 }
 
 typedef struct job {
@@ -124,17 +132,42 @@ static void run_part(const job *j, const cursor *w, int64_t part) {
     s->run(&s->row, from, out, qb_min64(s->per_part, row - begin));
 }
 
+/* n rows whose elements are one behind the other, or all the same. */
+QB_LOOP(copy_rows_4,
+        (const float *from, bool same, int64_t step, int64_t length, int64_t n, float *to),
+        (from, same, step, length, n, to)) {
+    for (int64_t r = 0; same && r < n; r++, from += step, to += length)
+        for (int64_t k = 0; k < length; k++) to[k] = *from;
+    for (int64_t r = 0; !same && r < n; r++, from += step, to += length)
+        for (int64_t k = 0; k < length; k++) to[k] = from[k];
+}
+
+QB_LOOP(copy_rows_1,
+        (const uint8_t *from, bool same, int64_t step, int64_t length, int64_t n, uint8_t *to),
+        (from, same, step, length, n, to)) {
+    for (int64_t r = 0; same && r < n; r++, from += step, to += length)
+        for (int64_t k = 0; k < length; k++) to[k] = *from;
+    for (int64_t r = 0; !same && r < n; r++, from += step, to += length)
+        for (int64_t k = 0; k < length; k++) to[k] = from[k];
+}
+
 /* Elements of operand i in n rows from the cursor's on, one after the other. */
 static void put_together(const job *j, int32_t i, cursor w, int64_t n, char *to) {
     const binary *s = j->s;
-    const int32_t last = s->rank - 1;
+    const int32_t last = s->rank - 1, up = last - 1;
     const int64_t size = (int64_t)qb_dtype_size(s->row.in[i].dtype), length = s->dim[last];
-    for (int64_t r = 0; r < n; r++, to += length * size, next_row(s, &w)) {
+    const bool same = s->stride[i][last] == 0;
+    for (int64_t k; n > 0; n -= k, to += k * length * size) { /* up to the end of a dimension */
         const char *from = j->in[i] + w.at[i] * size;
-        if (s->stride[i][last] == 1)
-            memcpy(to, from, (size_t)(length * size));
+        k = qb_min64(n, s->dim[up] - w.index[up]);
+        if (size == 1)
+            copy_rows_1((const uint8_t *)from, same, s->stride[i][up], length, k, (uint8_t *)to);
         else
-            for (int64_t k = 0; k < length; k++) memcpy(to + k * size, from, (size_t)size);
+            copy_rows_4((const float *)(const void *)from, same, s->stride[i][up], length, k,
+                        (float *)(void *)to);
+        w.index[up] += k - 1;
+        for (int32_t o = 0; o < 2; o++) w.at[o] += (k - 1) * s->stride[o][up];
+        next_row(s, &w);
     }
 }
 
@@ -144,13 +177,19 @@ static void run_short_rows(const job *j, int64_t row, int64_t end) {
     const int64_t length = s->dim[s->rank - 1], at_once = TOGETHER / length;
     const int64_t size = (int64_t)qb_dtype_size(s->row.epilogue.out);
     _Alignas(64) char made[2][TOGETHER * sizeof(float)];
-    const char *const from[2] = {made[0], made[1]};
+    const char *from[2];
     qb_binary all = s->row;
     all.in[0].step = all.in[1].step = 1;
     for (int64_t n; row < end; row += n) {
         n = qb_min64(at_once, end - row);
         const cursor first = cursor_at(s, row);
-        for (int32_t i = 0; i < 2; i++) put_together(j, i, first, n, made[i]);
+        for (int32_t i = 0; i < 2; i++) {
+            from[i] = made[i];
+            if (s->whole[i])
+                from[i] = j->in[i] + row * length * (int64_t)qb_dtype_size(s->row.in[i].dtype);
+            else
+                put_together(j, i, first, n, made[i]);
+        }
         s->run(&all, from, j->out + row * length * size, n * length);
     }
 }
@@ -231,11 +270,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
            qb_shape_count(&p->out.shape) > 0;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    qb_kernel *kernel;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(binary), &kernel));
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     binary *s = kernel->state;
     s->row.kind = p->binary;
     s->row.epilogue = qb_epilogue_of(p);
@@ -254,13 +290,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     for (int32_t i = 0; i < 2; i++) s->row.in[i].step = s->stride[i][s->rank - 1];
     share(s);
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_binary_quantized = {.name = "cpu.binary_codes",
-                                                  .backend = "cpu",
-                                                  .kind = QB_KIND_BINARY,
-                                                  .exactness = QB_EXACT,
-                                                  .supports = supports,
-                                                  .create = create};
+QB_TACTIC(cpu_binary_quantized, "cpu.binary_codes", "cpu", QB_KIND_BINARY, QB_EXACT, supports,
+          qb_cpu_create, .state_bytes = sizeof(binary), .fill = fill);

@@ -331,7 +331,8 @@ static bool layout_supported(const qb_desc *desc) {
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    if (!qb_chain_valid(p) || !layout_supported(&p->out) || qb_shape_count(&p->out.shape) < 1)
+    if (!qb_chain_valid(p) || p->chain->integer || !layout_supported(&p->out) ||
+        qb_shape_count(&p->out.shape) < 1)
         return false;
     for (int32_t k = 0; k < p->n_in; k++)
         if (!layout_supported(&p->in[k])) return false;
@@ -346,11 +347,8 @@ static bool is_table(const qb_problem *p, const chain *c) {
            c->out.first == 0;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    qb_kernel *kernel;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(chain), &kernel));
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     chain *c = kernel->state;
     const int32_t rank = p->out.shape.rank;
     c->program = *p->chain;
@@ -373,13 +371,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     c->has_table = is_table(p, c);
     if (c->has_table) c->table = qb_convert_unary(p);
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_chain = {.name = "cpu.chain",
-                                       .backend = "cpu",
-                                       .kind = QB_KIND_CHAIN,
-                                       .exactness = QB_WITHIN_1_LSB,
-                                       .supports = supports,
-                                       .create = create};
+QB_TACTIC(cpu_chain, "cpu.chain", "cpu", QB_KIND_CHAIN, QB_WITHIN_1_LSB, supports, qb_cpu_create,
+          .state_bytes = sizeof(chain), .fill = fill);

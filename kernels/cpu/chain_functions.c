@@ -132,6 +132,60 @@ INLINE fast_mish(float x) {
     return x < -100.0f ? 0.0f : x * (v / (v + 2.0f));
 }
 
+/* x - n pi / 2 for the nearest n, in double: a float has no more digits than that leaves, up to
+ * 10^8 or so. Infinity becomes NaN. */
+INLINE quarter(float x, uint32_t *n) {
+    const double round = 0x1.8p52, shifted = (double)x * 0x1.45f306dc9c883p-1 + round;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    *n = (uint32_t)bits;
+    const double rest = (double)x - (shifted - round) * 0x1.921fb54442d18p0;
+    return fast_clip((float)rest, -1.0f, 1.0f) + (x - x);
+}
+
+/* Polynomials of the Cephes library for |r| <= pi / 4; n says which of the four quarters it is. */
+INLINE sine_of(float r, uint32_t n) {
+    const float q = r * r;
+    float sine = -1.9515295891e-4f;
+    sine = sine * q + 8.3321608736e-3f;
+    sine = sine * q - 1.6666654611e-1f;
+    sine = sine * q * r + r;
+    float cosine = 2.443315711809948e-5f;
+    cosine = cosine * q - 1.388731625493765e-3f;
+    cosine = cosine * q + 4.166664568298827e-2f;
+    cosine = cosine * q * q - 0.5f * q + 1.0f;
+    const float v = n & 1 ? cosine : sine;
+    return of_bits(bits_of(v) ^ (n & 2) << 30);
+}
+
+INLINE fast_sin(float x) {
+    uint32_t n;
+    const float r = quarter(x, &n);
+    return sine_of(r, n);
+}
+
+INLINE fast_cos(float x) {
+    uint32_t n;
+    const float r = quarter(x, &n);
+    return sine_of(r, n + 1);
+}
+
+/* As Cephes: beyond tan(3 pi / 8) of the reciprocal, from tan(pi / 8) on of (z - 1) / (z + 1). */
+INLINE fast_atan(float x) {
+    const float z = fabsf(x);
+    const bool far = z > 2.41421356f, middle = z > 0.414213562f;
+    const float t = far ? -1.0f / z : middle ? (z - 1.0f) / (z + 1.0f) : z;
+    const float start = far ? 1.57079633f : middle ? 0.785398163f : 0.0f, q = t * t;
+    float p = 8.05374449538e-2f;
+    p = p * q - 1.38776856032e-1f;
+    p = p * q + 1.99777106478e-1f;
+    p = p * q - 3.33329491539e-1f;
+    return copysignf(start + (p * q * t + t), x);
+}
+
+#define sinf fast_sin
+#define cosf fast_cos
+#define atanf fast_atan
 #define F(name) fast_##name
 #define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION)                                                   \
     QB_LOOP(run_##NAME,                                                                            \

@@ -77,9 +77,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_concat = {.name = "cpu.concat",
-                                        .backend = "cpu",
-                                        .kind = QB_KIND_CONCAT,
-                                        .exactness = QB_EXACT,
-                                        .supports = supports,
-                                        .create = create};
+QB_TACTIC(cpu_concat, "cpu.concat", "cpu", QB_KIND_CONCAT, QB_EXACT, supports, create);

@@ -58,9 +58,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 QB_CPU_ABSENT
 #endif
 
-const qb_tactic qb_tactic_cpu_conv_bf16_avx512 = {.name = "cpu.conv_bf16.avx512bf16",
-                                                  .backend = "cpu",
-                                                  .kind = QB_KIND_CONV,
-                                                  .exactness = QB_WITHIN_1_LSB,
-                                                  .supports = supports,
-                                                  .create = create};
+QB_TACTIC(cpu_conv_bf16_avx512, "cpu.conv_bf16.avx512bf16", "cpu", QB_KIND_CONV, QB_WITHIN_1_LSB,
+          supports, create);

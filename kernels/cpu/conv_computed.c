@@ -50,9 +50,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_conv_computed = {.name = "cpu.conv.computed",
-                                               .backend = "cpu",
-                                               .kind = QB_KIND_CONV,
-                                               .exactness = QB_EXACT,
-                                               .supports = supports,
-                                               .create = create};
+QB_TACTIC(cpu_conv_computed, "cpu.conv.computed", "cpu", QB_KIND_CONV, QB_EXACT, supports, create);

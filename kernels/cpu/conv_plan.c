@@ -467,8 +467,5 @@ qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arc
 
 void qb_conv_plan_free(qb_conv_plan *plan) {
     if (!plan) return;
-    qb_free(plan->blocks);
-    qb_free(plan->regions);
-    qb_free(plan->runs);
-    qb_free(plan);
+    QB_FREE_ALL(plan->blocks, plan->regions, plan->runs, plan);
 }

@@ -63,10 +63,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return qb_conv_create(cx, tactic, p, constant, threads, &qb_conv_s8_generic, out);
 }
 
-const qb_tactic qb_tactic_cpu_conv_s8_generic = {.name = "cpu.conv_s8.generic",
-                                                 .backend = "cpu",
-                                                 .kind = QB_KIND_CONV,
-                                                 .exactness = QB_EXACT,
-                                                 .is_portable = qb_cpu_always,
-                                                 .supports = supports,
-                                                 .create = create};
+QB_TACTIC(cpu_conv_s8_generic, "cpu.conv_s8.generic", "cpu", QB_KIND_CONV, QB_EXACT, supports,
+          create, .is_portable = qb_cpu_always);

@@ -344,22 +344,14 @@ out:
     return status;
 }
 
-const qb_tactic qb_tactic_cpu_conv_transpose = {.name = "cpu.conv_transpose.by_conv",
-                                                .backend = "cpu",
-                                                .kind = QB_KIND_CONV_TRANSPOSE,
-                                                .exactness = QB_WITHIN_1_LSB,
-                                                .supports = supports,
-                                                .create = create};
+QB_TACTIC(cpu_conv_transpose, "cpu.conv_transpose.by_conv", "cpu", QB_KIND_CONV_TRANSPOSE,
+          QB_WITHIN_1_LSB, supports, create);
 
 #ifdef QB_HAVE_DNNL
 static bool supports_constant(const qb_problem *p, const bool *constant) {
     return are_constant(p, constant) && supports(p, constant);
 }
 
-const qb_tactic qb_tactic_dnnl_conv_transpose_by_conv = {.name = "dnnl.conv_transpose.by_conv",
-                                                         .backend = "dnnl",
-                                                         .kind = QB_KIND_CONV_TRANSPOSE,
-                                                         .exactness = QB_WITHIN_1_LSB,
-                                                         .supports = supports_constant,
-                                                         .create = create};
+QB_TACTIC(dnnl_conv_transpose_by_conv, "dnnl.conv_transpose.by_conv", "dnnl",
+          QB_KIND_CONV_TRANSPOSE, QB_WITHIN_1_LSB, supports_constant, create);
 #endif

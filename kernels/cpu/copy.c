@@ -124,22 +124,16 @@ static void choose_tasks(copy *c) {
     c->n_tasks = qb_ceil64(units, c->per_task);
 }
 
-typedef struct job {
-    const copy *c;
-    const char *in;
-    char *out;
-} job;
-
-static void flat_or_rows(const job *j, int64_t begin, int64_t end) {
-    const copy *c = j->c;
+static void flat_or_rows(const qb_cpu_job *j, int64_t begin, int64_t end) {
+    const copy *c = j->state;
     const qb_convert *v = &c->convert;
     if (c->shape == COPY_FLAT) {
-        v->run(v, j->in + (size_t)begin * v->in_size, j->out + (size_t)begin * v->out_size,
+        v->run(v, j->data + (size_t)begin * v->in_size, j->out + (size_t)begin * v->out_size,
                end - begin);
         return;
     }
     for (int64_t r = begin; r < end; r++)
-        v->run(v, j->in + (size_t)(c->in_first + r * c->in_step) * v->in_size,
+        v->run(v, j->data + (size_t)(c->in_first + r * c->in_step) * v->in_size,
                j->out + (size_t)(c->out_first + r * c->out_step) * v->out_size, c->row);
 }
 
@@ -166,29 +160,30 @@ static void transpose(size_t size, const void *in, int64_t in_step, void *out, i
 }
 
 /* One block of pixels of one image: converted plane by plane, then transposed. */
-static void block_to_nhwc(const job *j, int64_t image, int64_t first, int64_t n) {
-    const copy *c = j->c;
+static void block_to_nhwc(const qb_cpu_job *j, int64_t image, int64_t first, int64_t n) {
+    const copy *c = j->state;
     const qb_convert *v = &c->convert;
     _Alignas(64) char part[BLOCK * BLOCK * 8];
     for (int64_t c0 = 0; c0 < c->channels; c0 += BLOCK) {
         int64_t m = qb_min64(BLOCK, c->channels - c0);
         for (int64_t k = 0; k < m; k++) {
             int64_t at = image * c->in_image + c->in_first + (c0 + k) * c->plane + first;
-            v->run(v, j->in + (size_t)at * v->in_size, part + (size_t)(k * BLOCK) * v->out_size, n);
+            v->run(v, j->data + (size_t)at * v->in_size, part + (size_t)(k * BLOCK) * v->out_size,
+                   n);
         }
         int64_t to = image * c->out_image + c->out_first + first * c->out_step + c0;
         transpose(v->out_size, part, BLOCK, j->out + (size_t)to * v->out_size, c->out_step, n, m);
     }
 }
 
-static void block_to_row(const job *j, int64_t image, int64_t first, int64_t n) {
-    const copy *c = j->c;
+static void block_to_row(const qb_cpu_job *j, int64_t image, int64_t first, int64_t n) {
+    const copy *c = j->state;
     const qb_convert *v = &c->convert;
     _Alignas(64) char part[BLOCK * BLOCK * 8];
     for (int64_t c0 = 0; c0 < c->channels; c0 += BLOCK) {
         int64_t m = qb_min64(BLOCK, c->channels - c0);
         int64_t from = image * c->in_image + c->in_first + first * c->in_step + c0;
-        transpose(v->in_size, j->in + (size_t)from * v->in_size, c->in_step, part, BLOCK, m, n);
+        transpose(v->in_size, j->data + (size_t)from * v->in_size, c->in_step, part, BLOCK, m, n);
         for (int64_t k = 0; k < m; k++) {
             int64_t at = image * c->out_image + c->out_first + (c0 + k) * c->plane + first;
             v->run(v, part + (size_t)(k * BLOCK) * v->in_size, j->out + (size_t)at * v->out_size,
@@ -198,8 +193,8 @@ static void block_to_row(const job *j, int64_t image, int64_t first, int64_t n) 
 }
 
 static void run_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const copy *c = j->c;
+    const qb_cpu_job *j = argument;
+    const copy *c = j->state;
     int64_t begin = task * c->per_task, end = begin + c->per_task;
     if (c->shape == COPY_FLAT || c->shape == COPY_ROWS) {
         flat_or_rows(j, begin, qb_min64(end, c->shape == COPY_FLAT ? c->row : c->n_rows));
@@ -219,9 +214,7 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const copy *c = kernel->state;
-    job j = {c, args->in[0], args->out};
-    qb_workers_run(args->workers, c->n_tasks, run_task, &j);
-    return QB_OK;
+    return qb_cpu_run(kernel, args, c->n_tasks, run_task);
 }
 
 /* A function keeps the order that its data have. */
@@ -231,11 +224,7 @@ static void finalize(qb_desc *x, qb_desc *y) {
     if (y->layout == QB_LAYOUT_ANY) y->layout = x->layout;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant;
-    qb_kernel *kernel;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(copy), &kernel));
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     copy *c = kernel->state;
     const bool unary = p->kind == QB_KIND_UNARY;
     if (unary) finalize(&kernel->in[0], &kernel->problem.out);
@@ -248,20 +237,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     kernel->in_place_inputs =
         (casts || (unary && same_size)) && c->shape == COPY_FLAT && c->in_first == c->out_first;
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_copy = {.name = "cpu.copy",
-                                      .backend = "cpu",
-                                      .kind = QB_KIND_COPY,
-                                      .exactness = QB_EXACT,
-                                      .supports = supports,
-                                      .create = create};
+QB_TACTIC(cpu_copy, "cpu.copy", "cpu", QB_KIND_COPY, QB_EXACT, supports, qb_cpu_create,
+          .state_bytes = sizeof(copy), .fill = fill);
 
-const qb_tactic qb_tactic_cpu_unary = {.name = "cpu.unary",
-                                       .backend = "cpu",
-                                       .kind = QB_KIND_UNARY,
-                                       .exactness = QB_EXACT,
-                                       .supports = unary_supports,
-                                       .create = create};
+QB_TACTIC(cpu_unary, "cpu.unary", "cpu", QB_KIND_UNARY, QB_EXACT, unary_supports, qb_cpu_create,
+          .state_bytes = sizeof(copy), .fill = fill);

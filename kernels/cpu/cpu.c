@@ -20,6 +20,20 @@ qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pro
     return QB_OK;
 }
 
+qb_status qb_cpu_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, tactic->state_bytes, out));
+    tactic->fill(p, threads, *out);
+    return QB_OK;
+}
+
+qb_status qb_cpu_run(const qb_kernel *kernel, const qb_launch *args, int64_t n, qb_task_fn task) {
+    qb_cpu_job job = {kernel->state, args->in[0], args->out};
+    qb_workers_run(args->workers, n, task, &job);
+    return QB_OK;
+}
+
 qb_window qb_cpu_window(const qb_window *window) {
     qb_window w = {.n = QB_SPATIAL};
     for (int32_t d = 0; d < QB_SPATIAL; d++) {

@@ -58,6 +58,17 @@ void qb_epilogue_run(const qb_epilogue *f, const float *f32, int64_t n, const vo
 /* A kernel with `bytes` of cleared state, which goes with it. */
 qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                                size_t bytes, qb_kernel **out);
+/* The `create` of a tactic with `state_bytes` and `fill`. */
+qb_status qb_cpu_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out);
+
+/* What the tasks of a launch are told that reads input 0 and writes the result; runs n of them. */
+typedef struct qb_cpu_job {
+    const void *state; /* of the kernel */
+    const char *data;
+    char *out;
+} qb_cpu_job;
+qb_status qb_cpu_run(const qb_kernel *kernel, const qb_launch *args, int64_t n, qb_task_fn task);
 
 /* Windows slide over three dimensions at most: planes, rows and pixels of a row. What has fewer is
  * a row, or a plane, of a volume of depth 1: these are the window and the sizes with those that it

@@ -131,11 +131,11 @@ static int32_t first_sum(const qb_dw *dw, const int16_t *weight, const int32_t *
     return (int32_t)(first - sum * (uint32_t)(dw->zero + flip));
 }
 
+/* `wide`: room for the windows of MOST_LANES channels. */
 static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *block,
-                       const void *all, const void *b, char *packed) {
+                       const void *all, const void *b, int16_t *wide, char *packed) {
     int32_t start[MOST_LANES] = {0};
     float f32[MOST_LANES] = {0}, multiplier[MOST_LANES] = {0}, bias[MOST_LANES] = {0};
-    int16_t wide[MOST_LANES * QB_DW_TAPS];
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
     const int64_t first = block->channel * dw->taps;
     for (int64_t i = 0; dw->integer && i < block->width * dw->taps; i++)
@@ -161,9 +161,11 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     const qb_dw *dw = kernel->state;
     const qb_problem *p = &kernel->problem;
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    (void)cx;
+    int16_t *wide = qb_alloc(cx, (size_t)(MOST_LANES * dw->taps), sizeof *wide);
+    if (!wide) return cx->code;
     for (int32_t b = 0; b < dw->n_blocks; b++)
-        pack_block(dw, p, &dw->blocks[b], constants[QB_IN_WEIGHT], bias, packed);
+        pack_block(dw, p, &dw->blocks[b], constants[QB_IN_WEIGHT], bias, wide, packed);
+    qb_free(wide);
     memset((char *)packed + dw->zeros, (uint8_t)dw->zero,
            (size_t)dw->channels * dw->element + QB_BUFFER_SLACK);
     return QB_OK;
@@ -177,20 +179,33 @@ static const char *line_at(const qb_dw *dw, const qb_dw_row *row, int64_t z, int
     return row->in + (z * dw->in[1] + y) * dw->in[2] * dw->in_stride;
 }
 
+const char *qb_dw_tap_line(const qb_dw *dw, const qb_dw_row *row, int64_t k) {
+    const int64_t z = k / dw->kernel[1] * dw->dilation[0], y = k % dw->kernel[1] * dw->dilation[1];
+    return line_at(dw, row, row->out_z * dw->stride[0] - dw->pad[0] + z,
+                   row->out_y * dw->stride[1] - dw->pad[1] + y);
+}
+
+qb_dw_span qb_dw_inside(const qb_dw *dw, int64_t first, int64_t last) {
+    const int64_t d = dw->dilation[2];
+    qb_dw_span s = {.begin = first < 0 ? qb_ceil64(-first, d) : 0,
+                    .end = last < dw->in[2] ? qb_ceil64(dw->in[2] - last, d) : 0};
+    s.end = qb_min64(s.end, dw->kernel[2]);
+    s.begin = qb_min64(s.begin, s.end);
+    return s;
+}
+
 void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps) {
     const char *zeros = row->packed + dw->zeros;
-    const int64_t z0 = row->out_z * dw->stride[0] - dw->pad[0];
-    const int64_t y0 = row->out_y * dw->stride[1] - dw->pad[1];
-    const int64_t x0 = out_x * dw->stride[2] - dw->pad[2];
+    const int64_t x0 = out_x * dw->stride[2] - dw->pad[2], n = dw->kernel[2];
+    const int64_t step = dw->dilation[2] * dw->in_stride;
+    const qb_dw_span inside = qb_dw_inside(dw, x0, x0);
     const char **next = taps;
-    for (int64_t k = 0; k < dw->kernel[0] * dw->kernel[1]; k++) {
-        const int64_t z = z0 + k / dw->kernel[1] * dw->dilation[0];
-        const int64_t y = y0 + k % dw->kernel[1] * dw->dilation[1];
-        const char *line = line_at(dw, row, z, y);
-        for (int64_t kx = 0; kx < dw->kernel[2]; kx++) {
-            const int64_t x = x0 + kx * dw->dilation[2];
-            *next++ = line && x >= 0 && x < dw->in[2] ? line + x * dw->in_stride : zeros;
-        }
+    for (int64_t k = 0; k < dw->kernel[0] * dw->kernel[1]; k++, next += n) {
+        const char *line = qb_dw_tap_line(dw, row, k);
+        const int64_t begin = line ? inside.begin : n, end = line ? inside.end : n;
+        for (int64_t kx = 0; kx < begin; kx++) next[kx] = zeros;
+        for (int64_t kx = begin; kx < end; kx++) next[kx] = line + x0 * dw->in_stride + kx * step;
+        for (int64_t kx = end; kx < n; kx++) next[kx] = zeros;
     }
     while ((next - taps) % dw->arch->tap_group) *next++ = zeros;
 }

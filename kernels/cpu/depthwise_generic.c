@@ -112,17 +112,7 @@ static qb_status create_s8(qb_ctx *cx, const qb_tactic *tactic, const qb_problem
     return qb_dw_create(cx, tactic, p, threads, &arch_s8, out);
 }
 
-const qb_tactic qb_tactic_cpu_depthwise_f32_generic = {.name = "cpu.depthwise_f32.generic",
-                                                       .backend = "cpu",
-                                                       .kind = QB_KIND_CONV,
-                                                       .exactness = QB_EXACT,
-                                                       .is_portable = qb_cpu_always,
-                                                       .supports = supports_f32,
-                                                       .create = create_f32};
-const qb_tactic qb_tactic_cpu_depthwise_s8_generic = {.name = "cpu.depthwise_s8.generic",
-                                                      .backend = "cpu",
-                                                      .kind = QB_KIND_CONV,
-                                                      .exactness = QB_EXACT,
-                                                      .is_portable = qb_cpu_always,
-                                                      .supports = supports_s8,
-                                                      .create = create_s8};
+QB_TACTIC(cpu_depthwise_f32_generic, "cpu.depthwise_f32.generic", "cpu", QB_KIND_CONV, QB_EXACT,
+          supports_f32, create_f32, .is_portable = qb_cpu_always);
+QB_TACTIC(cpu_depthwise_s8_generic, "cpu.depthwise_s8.generic", "cpu", QB_KIND_CONV, QB_EXACT,
+          supports_s8, create_s8, .is_portable = qb_cpu_always);

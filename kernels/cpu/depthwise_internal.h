@@ -9,7 +9,7 @@
 
 #include "cpu_internal.h"
 
-#define QB_DW_TAPS 256 /* most taps of a window */
+#define QB_DW_TAPS 4096 /* most taps of a window: their addresses lie on the stack */
 
 typedef struct qb_dw_block { /* channels that go through the loops together */
     int64_t channel;
@@ -71,6 +71,15 @@ qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
 /* Addresses of all taps of output pixel (out_z, out_y, out_x), row by row; missing ones point to
  * zeros, and so do entries up to a whole group. */
 void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps);
+
+/* The row of data that row k of the window of output (out_z, out_y) reads; NULL outside. */
+const char *qb_dw_tap_line(const qb_dw *dw, const qb_dw_row *row, int64_t k);
+/* Which taps of a row of the window read inside the data where its first tap reads column `first`
+ * to `last`, for different outputs: [begin, end), possibly empty. */
+typedef struct qb_dw_span {
+    int64_t begin, end;
+} qb_dw_span;
+qb_dw_span qb_dw_inside(const qb_dw *dw, int64_t first, int64_t last);
 
 /* A row of data for a 3x3 window: its start, or zeros, and the bytes from pixel to pixel (0 for
  * zeros); the first n rows from the top of the window on. */

@@ -105,9 +105,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_dynamic_quantize = {.name = "cpu.dynamic_quantize",
-                                                  .backend = "cpu",
-                                                  .kind = QB_KIND_DYNAMIC_QUANTIZE,
-                                                  .exactness = QB_EXACT,
-                                                  .supports = supports,
-                                                  .create = create};
+QB_TACTIC(cpu_dynamic_quantize, "cpu.dynamic_quantize", "cpu", QB_KIND_DYNAMIC_QUANTIZE, QB_EXACT,
+          supports, create);

@@ -1,6 +1,5 @@
 /* The end of a fused step: activation, residual, quantization. */
 #include <math.h>
-#include <string.h>
 
 #include "cpu_internal.h"
 #include "kernels/ref.h"

@@ -106,23 +106,16 @@ static bool supports(const qb_problem *p, const bool *constant) {
            qb_cpu_places_supports(p) && qb_convert_supports(&p->in[0], &p->out);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     const qb_desc *x = &p->in[0];
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(gather), out));
-    gather *g = (*out)->state;
+    gather *g = kernel->state;
     *g = (gather){.places = qb_cpu_places_of(p),
                   .convert = qb_convert_of(x, &p->out),
                   .moves = qb_convert_moves(x, &p->out)};
     g->places_a_task = qb_max64(1, BYTES_PER_TASK / (p->places.run * (int64_t)g->convert.out_size));
-    (*out)->launch = launch;
-    return QB_OK;
+    kernel->launch = launch;
 }
 
-const qb_tactic qb_tactic_cpu_gather = {.name = "cpu.gather",
-                                        .backend = "cpu",
-                                        .kind = QB_KIND_GATHER,
-                                        .exactness = QB_EXACT,
-                                        .supports = supports,
-                                        .create = create};
+QB_TACTIC(cpu_gather, "cpu.gather", "cpu", QB_KIND_GATHER, QB_EXACT, supports, qb_cpu_create,
+          .state_bytes = sizeof(gather), .fill = fill);

@@ -143,12 +143,10 @@ static bool supports(const qb_problem *p, const bool *constant) {
            qb_shape_count(x) / (x->dim[0] * x->dim[1]) <= INT32_MAX;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     const qb_shape *x = &p->in[0].shape;
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(sampler), out));
-    sampler *s = (*out)->state;
+    sampler *s = kernel->state;
     s->spatial = qb_grid_axes(&p->grid, x, s->axis);
     s->taps = qb_grid_taps_of(p->grid.mode);
     s->channels = x->dim[1];
@@ -157,13 +155,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     s->blocks = qb_ceil64(s->places, BLOCK);
     s->quantized = qb_chain_quantized_of(&p->out, true);
     s->out_size = qb_dtype_size(p->out.dtype);
-    (*out)->launch = launch;
-    return QB_OK;
+    kernel->launch = launch;
 }
 
-const qb_tactic qb_tactic_cpu_grid_sample = {.name = "cpu.grid_sample",
-                                             .backend = "cpu",
-                                             .kind = QB_KIND_GRID_SAMPLE,
-                                             .exactness = QB_WITHIN_1_LSB,
-                                             .supports = supports,
-                                             .create = create};
+QB_TACTIC(cpu_grid_sample, "cpu.grid_sample", "cpu", QB_KIND_GRID_SAMPLE, QB_WITHIN_1_LSB, supports,
+          qb_cpu_create, .state_bytes = sizeof(sampler), .fill = fill);

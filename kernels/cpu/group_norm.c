@@ -226,12 +226,10 @@ static bool supports(const qb_problem *p, const bool *constant) {
            is_factor(&p->in[2], x->shape.dim[1]);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     const qb_desc *x = &p->in[0], *y = &p->out;
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(norm), out));
-    norm *w = (*out)->state;
+    norm *w = kernel->state;
     *w = (norm){.pixels = x->layout == QB_LAYOUT_NHWC,
                 .images = x->shape.dim[0],
                 .channels = x->shape.dim[1],
@@ -248,16 +246,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     w->together = qb_max64(1, PART / w->plane);
     w->quantized = qb_chain_quantized_of(y, true);
     w->factors = qb_pad64((size_t)(w->images * w->chunks * w->channels) * sizeof(moments));
-    (*out)->workspace_bytes =
+    kernel->workspace_bytes =
         w->factors + (size_t)(w->images * 3 * w->channels + QB_CHAIN_BLOCK) * sizeof(float);
-    (*out)->in_place_inputs = x->dtype == y->dtype;
-    (*out)->launch = launch;
-    return QB_OK;
+    kernel->in_place_inputs = x->dtype == y->dtype;
+    kernel->launch = launch;
 }
 
-const qb_tactic qb_tactic_cpu_group_norm = {.name = "cpu.group_norm",
-                                            .backend = "cpu",
-                                            .kind = QB_KIND_GROUP_NORM,
-                                            .exactness = QB_WITHIN_1_LSB,
-                                            .supports = supports,
-                                            .create = create};
+QB_TACTIC(cpu_group_norm, "cpu.group_norm", "cpu", QB_KIND_GROUP_NORM, QB_WITHIN_1_LSB, supports,
+          qb_cpu_create, .state_bytes = sizeof(norm), .fill = fill);

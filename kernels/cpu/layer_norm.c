@@ -38,8 +38,6 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
-
 static bool is_gain(const qb_problem *p, int32_t i, int64_t n) {
     if (i == 2 && !qb_problem_has(p, i)) return true;
     return qb_cpu_is_f32(&p->in[i]) && qb_shape_count(&p->in[i].shape) == n;
@@ -62,14 +60,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     (void)constant, (void)threads;
     const qb_desc *x = &p->in[0];
     qb_kernel *kernel;
-    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    qb_norm *w = qb_alloc(cx, 1, sizeof *w);
-    kernel->state = w;
-    kernel->destroy = destroy;
-    if (!w) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(qb_norm), &kernel));
+    qb_norm *w = kernel->state;
     *w = (qb_norm){.epilogue = qb_epilogue_of(p),
                    .n = 1,
                    .epsilon = p->epsilon,
@@ -88,9 +80,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 QB_CPU_ABSENT
 #endif
 
-const qb_tactic qb_tactic_cpu_layer_norm = {.name = "cpu.layer_norm",
-                                            .backend = "cpu",
-                                            .kind = QB_KIND_LAYER_NORM,
-                                            .exactness = QB_WITHIN_1_LSB,
-                                            .supports = supports,
-                                            .create = create};
+QB_TACTIC(cpu_layer_norm, "cpu.layer_norm", "cpu", QB_KIND_LAYER_NORM, QB_WITHIN_1_LSB, supports,
+          create);

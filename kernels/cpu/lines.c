@@ -20,20 +20,13 @@ typedef struct lines {
     qb_extreme extreme;
 } lines;
 
-typedef struct job {
-    const lines *l;
-    const char *data;
-    char *out;
-} job;
-
 static bool is_row(const qb_desc *d) {
     return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, qb_kernel **out) {
+static void fill(const qb_problem *p, qb_kernel *kernel) {
     const qb_desc *x = &p->in[0];
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(lines), out));
-    lines *l = (*out)->state;
+    lines *l = kernel->state;
     *l = (lines){.outer = 1,
                  .n = x->shape.dim[p->axis],
                  .inner = 1,
@@ -46,13 +39,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         if (d != p->axis) *(d < p->axis ? &l->outer : &l->inner) *= x->shape.dim[d];
     l->blocks = qb_ceil64(l->inner, WIDTH);
     l->units_a_task = qb_max64(1, ELEMENTS_PER_TASK / (l->n * qb_min64(l->inner, WIDTH)));
-    return QB_OK;
 }
 
-static void run_lines(const qb_kernel *kernel, const qb_launch *args, qb_task_fn run_task) {
+static qb_status run_lines(const qb_kernel *kernel, const qb_launch *args, qb_task_fn run_task) {
     const lines *l = kernel->state;
-    job j = {l, args->in[0], args->out};
-    qb_workers_run(args->workers, qb_ceil64(l->outer * l->blocks, l->units_a_task), run_task, &j);
+    return qb_cpu_run(kernel, args, qb_ceil64(l->outer * l->blocks, l->units_a_task), run_task);
 }
 
 /* ---- sums so far ---- */
@@ -73,8 +64,8 @@ SCAN(f32, float, double, (double)x[k])
 SCAN(s32, int32_t, uint64_t, (uint64_t)(int64_t)x[k])
 SCAN(s64, int64_t, uint64_t, (uint64_t)x[k])
 
-static void scan_unit(const job *j, int64_t unit) {
-    const lines *l = j->l;
+static void scan_unit(const qb_cpu_job *j, int64_t unit) {
+    const lines *l = j->state;
     const int64_t at = unit % l->blocks * WIDTH, width = qb_min64(WIDTH, l->inner - at);
     const int64_t last = l->scan.reverse ? (l->n - 1) * l->inner : 0;
     const int64_t step = l->scan.reverse ? -l->inner : l->inner;
@@ -93,8 +84,8 @@ static void scan_unit(const job *j, int64_t unit) {
 }
 
 static void scan_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const lines *l = j->l;
+    const qb_cpu_job *j = argument;
+    const lines *l = j->state;
     const int64_t first = task * l->units_a_task;
     for (int64_t u = first; u < qb_min64(first + l->units_a_task, l->outer * l->blocks); u++)
         scan_unit(j, u);
@@ -110,24 +101,17 @@ static bool scan_supports(const qb_problem *p, const bool *constant) {
 
 static qb_status scan_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
-    run_lines(kernel, args, scan_task);
-    return QB_OK;
+    return run_lines(kernel, args, scan_task);
 }
 
-static qb_status scan_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                             const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    QB_TRY(create(cx, tactic, p, out));
-    (*out)->launch = scan_launch;
-    return QB_OK;
+static void scan_fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
+    fill(p, kernel);
+    kernel->launch = scan_launch;
 }
 
-const qb_tactic qb_tactic_cpu_scan = {.name = "cpu.scan",
-                                      .backend = "cpu",
-                                      .kind = QB_KIND_SCAN,
-                                      .exactness = QB_EXACT,
-                                      .supports = scan_supports,
-                                      .create = scan_create};
+QB_TACTIC(cpu_scan, "cpu.scan", "cpu", QB_KIND_SCAN, QB_EXACT, scan_supports, qb_cpu_create,
+          .state_bytes = sizeof(lines), .fill = scan_fill);
 
 /* ---- places of extremes ---- */
 
@@ -179,8 +163,8 @@ QB_LOOP(compare_run,
 }
 
 /* n elements as floats, in `made` where they have to be. */
-static const float *floats_at(const job *j, int64_t element, int64_t n, float *made) {
-    const lines *l = j->l;
+static const float *floats_at(const qb_cpu_job *j, int64_t element, int64_t n, float *made) {
+    const lines *l = j->state;
     const char *from = j->data + element * (int64_t)qb_dtype_size(l->dtype);
     if (l->dtype == QB_DTYPE_F32) return (const float *)(const void *)from;
     qb_chain_load(l->dtype, l->scale, l->zero, from, n, made);
@@ -200,8 +184,8 @@ static int64_t best_lane(qb_extreme e, int64_t n, const float *best, const int32
     return found;
 }
 
-static int64_t place_in_line(const job *j, int64_t line) {
-    const lines *l = j->l;
+static int64_t place_in_line(const qb_cpu_job *j, int64_t line) {
+    const lines *l = j->state;
     const int64_t lanes = qb_min64(LANES, l->n), start = line * l->n;
     float made[QB_CHAIN_BLOCK], best[LANES];
     int32_t at[LANES] = {0};
@@ -214,8 +198,8 @@ static int64_t place_in_line(const job *j, int64_t line) {
     return at[lane] + lane;
 }
 
-static void places_side_by_side(const job *j, int64_t unit, int64_t *out) {
-    const lines *l = j->l;
+static void places_side_by_side(const qb_cpu_job *j, int64_t unit, int64_t *out) {
+    const lines *l = j->state;
     const int64_t column = unit % l->blocks * WIDTH, width = qb_min64(WIDTH, l->inner - column);
     const int64_t start = unit / l->blocks * l->n * l->inner + column;
     float made[QB_CHAIN_BLOCK], best[WIDTH];
@@ -229,8 +213,8 @@ static void places_side_by_side(const job *j, int64_t unit, int64_t *out) {
 }
 
 static void arg_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const lines *l = j->l;
+    const qb_cpu_job *j = argument;
+    const lines *l = j->state;
     const int64_t first = task * l->units_a_task;
     int64_t *out = (int64_t *)(void *)j->out;
     for (int64_t u = first; u < qb_min64(first + l->units_a_task, l->outer * l->blocks); u++)
@@ -250,21 +234,14 @@ static bool arg_supports(const qb_problem *p, const bool *constant) {
 
 static qb_status arg_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
-    run_lines(kernel, args, arg_task);
-    return QB_OK;
+    return run_lines(kernel, args, arg_task);
 }
 
-static qb_status arg_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                            const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    QB_TRY(create(cx, tactic, p, out));
-    (*out)->launch = arg_launch;
-    return QB_OK;
+static void arg_fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
+    fill(p, kernel);
+    kernel->launch = arg_launch;
 }
 
-const qb_tactic qb_tactic_cpu_arg = {.name = "cpu.arg",
-                                     .backend = "cpu",
-                                     .kind = QB_KIND_ARG,
-                                     .exactness = QB_EXACT,
-                                     .supports = arg_supports,
-                                     .create = arg_create};
+QB_TACTIC(cpu_arg, "cpu.arg", "cpu", QB_KIND_ARG, QB_EXACT, arg_supports, qb_cpu_create,
+          .state_bytes = sizeof(lines), .fill = arg_fill);

@@ -15,9 +15,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 QB_CPU_ABSENT
 #endif
 
-const qb_tactic qb_tactic_cpu_matmul_bf16 = {.name = "cpu.matmul_bf16.avx512bf16",
-                                             .backend = "cpu",
-                                             .kind = QB_KIND_MATMUL,
-                                             .exactness = QB_WITHIN_1_LSB,
-                                             .supports = supports,
-                                             .create = create};
+QB_TACTIC(cpu_matmul_bf16, "cpu.matmul_bf16.avx512bf16", "cpu", QB_KIND_MATMUL, QB_WITHIN_1_LSB,
+          supports, create);

@@ -1,9 +1,17 @@
 /* Float matrix products whose right side is computed as well (attention): one product for each item
  * of the batch. The right side is packed in front of each product, into the workspace, and then it
- * is the product with a constant right side. */
+ * is the product with a constant right side. Small ones of few rows or columns are not worth that:
+ * they are computed from where they lie. */
 #include <string.h>
 
+#include "base/vector_loop.h"
 #include "conv_internal.h"
+
+#define SMALL 4096           /* most multiply-adds of a small product of few rows */
+#define SMALL_COLUMNS 1024   /* and of few columns */
+#define FEW 4                /* rows, columns */
+#define LANES 16             /* columns that advance together */
+#define PRODUCTS_A_TASK 8192 /* multiply-adds */
 
 typedef struct products {
     qb_conv_plan *plan; /* of one item */
@@ -11,7 +19,8 @@ typedef struct products {
     int32_t rank; /* batch dimensions, with bytes from index to index; 0: the same for all */
     int64_t batch[QB_MAX_RANK], step[4][QB_MAX_RANK];
     int64_t out_step;
-    int64_t k;
+    int64_t m, k, n;
+    bool small;
     bool transpose_b, by_item;       /* by_item: the threads share the items, not an item's tiles */
     size_t packed_bytes, item_bytes; /* item_bytes: with the plan's own workspace behind */
 } products;
@@ -74,6 +83,87 @@ static void one_product(const products *p, const qb_launch *args, int64_t item, 
     qb_conv_launch(NULL, &one, &launch);
 }
 
+/* ---- small ones ---- */
+
+/* Columns j to j + LANES of a row. */
+static inline __attribute__((always_inline)) void add_columns(const float *a, const float *b,
+                                                              int64_t k, int64_t n, float *y) {
+    float sum[LANES] = {0};
+    for (int64_t u = 0; u < k; u++)
+        for (int64_t j = 0; j < LANES; j++) sum[j] += a[u] * b[u * n + j];
+    for (int64_t j = 0; j < LANES; j++) y[j] = sum[j];
+}
+
+QB_LOOP(multiply,
+        (const float *a, const float *b, int64_t m, int64_t k, int64_t n, float factor, float *y),
+        (a, b, m, k, n, factor, y)) {
+    for (int64_t i = 0; i < m; i++, a += k, y += n) {
+        int64_t j = 0;
+        for (; j + LANES <= n; j += LANES) add_columns(a, b + j, k, n, y + j);
+        for (; j < n; j++) {
+            float sum = 0;
+            for (int64_t u = 0; u < k; u++) sum += a[u] * b[u * n + j];
+            y[j] = sum;
+        }
+        for (j = 0; factor != 1.0f && j < n; j++) y[j] *= factor;
+    }
+}
+
+/* Where the inputs of an item begin, in bytes, and of the items behind it. */
+typedef struct cursor {
+    int64_t index[QB_MAX_RANK], at[4];
+} cursor;
+
+static cursor cursor_at(const products *p, int64_t item) {
+    cursor c = {.index = {0}};
+    for (int32_t i = 0; i < 4; i++) c.at[i] = place_of(p, i, item);
+    for (int32_t d = p->rank - 1; d >= 0; item /= p->batch[d--]) c.index[d] = item % p->batch[d];
+    return c;
+}
+
+static void next_item(const products *p, cursor *c) {
+    for (int32_t d = p->rank - 1; d >= 0; d--) {
+        for (int32_t i = 0; i < 4; i++) c->at[i] += p->step[i][d];
+        if (++c->index[d] < p->batch[d]) return;
+        for (int32_t i = 0; i < 4; i++) c->at[i] -= p->batch[d] * p->step[i][d];
+        c->index[d] = 0;
+    }
+}
+
+static void small_product(const products *p, const qb_launch *args, const cursor *c, char *out) {
+    const qb_epilogue *f = &p->plan->epilogue;
+    const float *a = (const float *)((const char *)args->in[QB_IN_DATA] + c->at[QB_IN_DATA]);
+    const float *b = (const float *)((const char *)args->in[QB_IN_WEIGHT] + c->at[QB_IN_WEIGHT]);
+    const float *bias = args->in[QB_IN_BIAS];
+    const char *residual = args->in[QB_IN_RESIDUAL];
+    float turned[SMALL], made[SMALL];
+    float *y = p->plan->plain_epilogue && f->out == QB_DTYPE_F32 && !residual ? (float *)out : made;
+    if (p->transpose_b && p->n > 1) {
+        for (int64_t j = 0; j < p->n; j++)
+            for (int64_t u = 0; u < p->k; u++) turned[u * p->n + j] = b[j * p->k + u];
+        b = turned;
+    }
+    multiply(a, b, p->m, p->k, p->n, p->plan->factor, y);
+    for (int64_t i = 0; bias && i < p->m * p->n; i++) y[i] += bias[i % p->n];
+    qb_epilogue_run(f, y, p->m * p->n, residual ? residual + c->at[QB_IN_RESIDUAL] : NULL, out);
+}
+
+static int64_t small_a_task(const products *p) {
+    return qb_max64(1, PRODUCTS_A_TASK / (p->m * p->k * p->n));
+}
+
+static void run_small(int64_t task, void *argument) {
+    const job *j = argument;
+    const products *p = j->p;
+    const int64_t each = small_a_task(p), first = task * each;
+    const int64_t end = qb_min64(first + each, p->items);
+    cursor c = cursor_at(p, first);
+    for (int64_t i = first; i < end; i++, next_item(p, &c))
+        small_product(p, j->args, &c, (char *)j->args->out + i * p->out_step);
+}
+
+/* ---- all ---- */
+
 static void run_item(int64_t item, void *argument) {
     const job *j = argument;
     char *packed = (char *)j->args->workspace + (size_t)item * j->p->item_bytes;
@@ -84,7 +174,9 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     (void)cx;
     const products *p = kernel->state;
     job j = {p, args};
-    if (p->by_item)
+    if (p->small)
+        qb_workers_run(args->workers, qb_ceil64(p->items, small_a_task(p)), run_small, &j);
+    else if (p->by_item)
         qb_workers_run(args->workers, p->items, run_item, &j);
     else
         for (int64_t i = 0; i < p->items; i++)
@@ -161,6 +253,11 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return qb_matmul_supports(&one, known, false);
 }
 
+static bool is_small(const products *p) {
+    const int64_t work = p->m * p->k * p->n;
+    return (p->m <= FEW && work <= SMALL) || (p->n <= FEW && work <= SMALL_COLUMNS);
+}
+
 static qb_status fill(qb_ctx *cx, const qb_problem *p, int threads, products *w) {
     qb_desc in[4];
     const qb_problem one = one_item(p, in);
@@ -171,6 +268,9 @@ static qb_status fill(qb_ctx *cx, const qb_problem *p, int threads, products *w)
     w->item_bytes = w->packed_bytes + qb_pad64(qb_conv_workspace(w->plan));
     w->transpose_b = p->transpose_b;
     w->k = w->plan->channels;
+    w->n = w->plan->outputs;
+    w->m = qb_shape_count(&one.out.shape) / w->n;
+    w->small = is_small(w);
     w->rank = p->out.shape.rank - 2;
     for (int32_t d = 0; d < w->rank; d++) w->batch[d] = p->out.shape.dim[d];
     for (int32_t i = 0; i < 4; i++)
@@ -198,9 +298,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_matmul_dynamic = {.name = "cpu.matmul_f32.dynamic",
-                                                .backend = "cpu",
-                                                .kind = QB_KIND_MATMUL,
-                                                .exactness = QB_EXACT,
-                                                .supports = supports,
-                                                .create = create};
+QB_TACTIC(cpu_matmul_dynamic, "cpu.matmul_f32.dynamic", "cpu", QB_KIND_MATMUL, QB_EXACT, supports,
+          create);

@@ -11,10 +11,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return qb_conv_create(cx, tactic, p, constant, threads, qb_conv_best(p), out);
 }
 
-const qb_tactic qb_tactic_cpu_matmul_f32 = {.name = "cpu.matmul_f32.packed",
-                                            .backend = "cpu",
-                                            .kind = QB_KIND_MATMUL,
-                                            .exactness = QB_EXACT,
-                                            .is_portable = qb_cpu_lacks_avx2,
-                                            .supports = supports,
-                                            .create = create};
+QB_TACTIC(cpu_matmul_f32, "cpu.matmul_f32.packed", "cpu", QB_KIND_MATMUL, QB_EXACT, supports,
+          create, .is_portable = qb_cpu_lacks_avx2);

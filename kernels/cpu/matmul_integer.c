@@ -102,8 +102,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return status;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 typedef struct job {
     const integer_state *s;
@@ -265,15 +264,7 @@ static qb_status create_scaled(qb_ctx *cx, const qb_tactic *tactic, const qb_pro
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_matmul_integer = {.name = "cpu.matmul_integer.packed",
-                                                .backend = "cpu",
-                                                .kind = QB_KIND_MATMUL_INTEGER,
-                                                .exactness = QB_EXACT,
-                                                .supports = supports,
-                                                .create = create};
-const qb_tactic qb_tactic_cpu_matmul_scaled = {.name = "cpu.matmul_scaled.packed",
-                                               .backend = "cpu",
-                                               .kind = QB_KIND_MATMUL_SCALED,
-                                               .exactness = QB_EXACT,
-                                               .supports = supports_scaled,
-                                               .create = create_scaled};
+QB_TACTIC(cpu_matmul_integer, "cpu.matmul_integer.packed", "cpu", QB_KIND_MATMUL_INTEGER, QB_EXACT,
+          supports, create);
+QB_TACTIC(cpu_matmul_scaled, "cpu.matmul_scaled.packed", "cpu", QB_KIND_MATMUL_SCALED, QB_EXACT,
+          supports_scaled, create_scaled);

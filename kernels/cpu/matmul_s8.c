@@ -11,9 +11,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return qb_conv_create(cx, tactic, p, constant, threads, qb_conv_best(p), out);
 }
 
-const qb_tactic qb_tactic_cpu_matmul_s8 = {.name = "cpu.matmul_s8.packed",
-                                           .backend = "cpu",
-                                           .kind = QB_KIND_MATMUL,
-                                           .exactness = QB_EXACT,
-                                           .supports = supports,
-                                           .create = create};
+QB_TACTIC(cpu_matmul_s8, "cpu.matmul_s8.packed", "cpu", QB_KIND_MATMUL, QB_EXACT, supports, create);

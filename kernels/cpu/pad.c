@@ -20,12 +20,6 @@ typedef struct pad {
     int32_t list[];
 } pad;
 
-typedef struct job {
-    const pad *p;
-    const char *data;
-    char *out;
-} job;
-
 static void fill(const pad *p, char *to, int64_t n) {
     switch (p->out_size) {
     case 1: memset(to, p->value[0], (size_t)n); return;
@@ -44,8 +38,8 @@ static void copy(const pad *p, const char *row, int64_t from, int64_t blocks, ch
     p->convert.run(&p->convert, row + from * p->block * p->in_size, to, blocks * p->block);
 }
 
-static void one_row(const job *j, int64_t row) {
-    const pad *p = j->p;
+static void one_row(const qb_cpu_job *j, int64_t row) {
+    const pad *p = j->state;
     const int32_t last = p->rank - 1;
     const int64_t bytes = p->block * p->out_size;
     char *out = j->out + row * p->out[last] * bytes;
@@ -73,17 +67,16 @@ static void one_row(const job *j, int64_t row) {
 }
 
 static void run_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const int64_t end = qb_min64((task + 1) * j->p->rows_a_task, j->p->rows);
-    for (int64_t row = task * j->p->rows_a_task; row < end; row++) one_row(j, row);
+    const qb_cpu_job *j = argument;
+    const pad *p = j->state;
+    const int64_t end = qb_min64((task + 1) * p->rows_a_task, p->rows);
+    for (int64_t row = task * p->rows_a_task; row < end; row++) one_row(j, row);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const pad *p = kernel->state;
-    job j = {p, args->in[0], args->out};
-    qb_workers_run(args->workers, qb_ceil64(p->rows, p->rows_a_task), run_task, &j);
-    return QB_OK;
+    return qb_cpu_run(kernel, args, qb_ceil64(p->rows, p->rows_a_task), run_task);
 }
 
 /* ---- the tactic ---- */
@@ -174,9 +167,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_pad = {.name = "cpu.pad",
-                                     .backend = "cpu",
-                                     .kind = QB_KIND_PAD,
-                                     .exactness = QB_EXACT,
-                                     .supports = supports,
-                                     .create = create};
+QB_TACTIC(cpu_pad, "cpu.pad", "cpu", QB_KIND_PAD, QB_EXACT, supports, create);

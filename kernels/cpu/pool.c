@@ -147,14 +147,8 @@ static void empty_window(const qb_pool *w, const qb_pool_window *window) {
         qb_epilogue_run(&w->epilogue, &f32, 1, NULL, window->out + c * size);
 }
 
-typedef struct job {
-    const qb_pool *w;
-    const char *in;
-    char *out;
-} job;
-
-static void one_row(const job *j, int64_t row, int64_t c0, int64_t c1) {
-    const qb_pool *w = j->w;
+static void one_row(const qb_cpu_job *j, int64_t row, int64_t c0, int64_t c1) {
+    const qb_pool *w = j->state;
     const int64_t plane = row / w->out[1], *step = w->window.dilation;
     const int64_t image = plane / w->out[0];
     const span z = span_of(w, 0, plane % w->out[0]), y = span_of(w, 1, row % w->out[1]);
@@ -167,7 +161,7 @@ static void one_row(const job *j, int64_t row, int64_t c0, int64_t c1) {
         int64_t from = (line * w->in[2] + x.first) * w->in_stride + w->in_offset;
         int64_t to = (row * w->out[2] + out_x) * w->out_stride + w->out_offset;
         qb_pool_window window = {
-            .first = j->in + (from + c0) * in_size,
+            .first = j->data + (from + c0) * in_size,
             .planes = z.n,
             .rows = y.n,
             .columns = x.n,
@@ -186,8 +180,8 @@ static void one_row(const job *j, int64_t row, int64_t c0, int64_t c1) {
 }
 
 static void run_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const qb_pool *w = j->w;
+    const qb_cpu_job *j = argument;
+    const qb_pool *w = j->state;
     int64_t end = qb_min64((task + 1) * w->per_task, rows_of(w) * w->split);
     int64_t piece = qb_ceil64(qb_ceil64(w->channels, w->split), 64) * 64;
     for (int64_t unit = task * w->per_task; unit < end; unit++) {
@@ -199,9 +193,7 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const qb_pool *w = kernel->state;
-    job j = {w, args->in[0], args->out};
-    qb_workers_run(args->workers, w->n_tasks, run_task, &j);
-    return QB_OK;
+    return qb_cpu_run(kernel, args, w->n_tasks, run_task);
 }
 
 static void choose_loops(qb_pool *w) {
@@ -217,11 +209,7 @@ static void choose_loops(qb_pool *w) {
 #endif
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant;
-    qb_kernel *kernel;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(qb_pool), &kernel));
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     qb_pool *w = kernel->state;
     const qb_desc *x = &p->in[0];
     w->threads = threads;
@@ -238,14 +226,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     choose_loops(w);
     kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_pool = {.name = "cpu.pool",
-                                      .backend = "cpu",
-                                      .kind = QB_KIND_POOL,
-                                      .exactness = QB_EXACT,
-                                      .is_portable = qb_cpu_lacks_avx2,
-                                      .supports = supports,
-                                      .create = create};
+QB_TACTIC(cpu_pool, "cpu.pool", "cpu", QB_KIND_POOL, QB_EXACT, supports, qb_cpu_create,
+          .state_bytes = sizeof(qb_pool), .fill = fill, .is_portable = qb_cpu_lacks_avx2);

@@ -45,9 +45,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return qb_rec_create(cx, tactic, p, constant, threads, &qb_rec_generic, out);
 }
 
-const qb_tactic qb_tactic_cpu_recurrent_generic = {.name = "cpu.recurrent_f32.generic",
-                                                   .backend = "cpu",
-                                                   .kind = QB_KIND_RECURRENT,
-                                                   .exactness = QB_EXACT,
-                                                   .supports = qb_rec_supports,
-                                                   .create = create};
+QB_TACTIC(cpu_recurrent_generic, "cpu.recurrent_f32.generic", "cpu", QB_KIND_RECURRENT, QB_EXACT,
+          qb_rec_supports, create);

@@ -30,8 +30,7 @@ static qb_status pack_projection(qb_ctx *cx, const qb_rec_plan *plan, const floa
         const void *const constants[] = {NULL, wide, wide_bias};
         status = plan->projection->pack(cx, plan->projection, constants, packed);
     }
-    qb_free(wide);
-    qb_free(wide_bias);
+    QB_FREE_ALL(wide, wide_bias);
     return status;
 }
 

@@ -1,7 +1,8 @@
 /* Reductions over any axes. The innermost run of memory is worked on in lanes: where its dimension
  * is kept, they are results; where it is reduced, they are joined in the end, unless it is so short
  * that as many results as there are lanes advance together. Sums are in double, in an order that
- * depends on the shape alone. */
+ * depends on the shape alone. Logarithms of sums of exponentials walk twice: the largest elements,
+ * then what the others make beside them. */
 #include <math.h>
 #include <string.h>
 
@@ -52,14 +53,14 @@ QB_LOOP(add, (qb_reduce_kind kind, const float *x, int64_t n, double *lane), (ki
     switch (kind) {
     case QB_REDUCE_SUM:
     case QB_REDUCE_MEAN:
-    case QB_REDUCE_LOG_SUM: EACH(lane[i] + v);
+    case QB_REDUCE_LOG_SUM:
+    case QB_REDUCE_LOG_SUM_EXP: EACH(lane[i] + v);
     case QB_REDUCE_PROD: EACH(lane[i] * v);
     case QB_REDUCE_MAX: EACH(v > lane[i] || v != v ? v : lane[i]);
     case QB_REDUCE_MIN: EACH(v < lane[i] || v != v ? v : lane[i]);
     case QB_REDUCE_L1: EACH(lane[i] + fabs(v));
     case QB_REDUCE_L2:
     case QB_REDUCE_SUM_SQUARE: EACH(lane[i] + v * v);
-    case QB_REDUCE_LOG_SUM_EXP:
     case QB_REDUCE_NONE: return;
     }
 }
@@ -84,14 +85,14 @@ static inline __attribute__((always_inline)) void add_run(qb_reduce_kind kind, c
     switch (kind) {
     case QB_REDUCE_SUM:
     case QB_REDUCE_MEAN:
-    case QB_REDUCE_LOG_SUM: EACH(s + v);
+    case QB_REDUCE_LOG_SUM:
+    case QB_REDUCE_LOG_SUM_EXP: EACH(s + v);
     case QB_REDUCE_PROD: EACH(s * v);
     case QB_REDUCE_MAX: EACH(v > s || v != v ? v : s);
     case QB_REDUCE_MIN: EACH(v < s || v != v ? v : s);
     case QB_REDUCE_L1: EACH(s + fabs(v));
     case QB_REDUCE_L2:
     case QB_REDUCE_SUM_SQUARE: EACH(s + v * v);
-    case QB_REDUCE_LOG_SUM_EXP:
     case QB_REDUCE_NONE: return;
     }
 }
@@ -133,11 +134,20 @@ QB_LOOP(add_runs,
     }
 }
 
-static float epilogue(const reduce *r, double v) {
-    switch (r->kind) {
+/* Of n results, `run` elements each, what lies above `high`. */
+QB_LOOP(lower, (const float *x, const float *high, int64_t run, int64_t n, float *to),
+        (x, high, run, n, to)) {
+    for (int64_t i = 0; run == 1 && i < n; i++) to[i] = x[i] - high[i];
+    for (int64_t i = 0; run > 1 && i < n; i++)
+        for (int64_t k = 0; k < run; k++) to[i * run + k] = x[i * run + k] - high[i];
+}
+
+static float epilogue(const reduce *r, qb_reduce_kind kind, double v) {
+    switch (kind) {
     case QB_REDUCE_MEAN: return (float)(v / (double)r->size);
     case QB_REDUCE_L2: return (float)sqrt(v);
-    case QB_REDUCE_LOG_SUM: return (float)log(v);
+    case QB_REDUCE_LOG_SUM:
+    case QB_REDUCE_LOG_SUM_EXP: return (float)log(v);
     default: return (float)v;
     }
 }
@@ -150,6 +160,14 @@ typedef struct job {
     char *out;
 } job;
 
+/* One way through the data: what the lanes do; exponentials of what lies above `high`, where there
+ * is such. */
+typedef struct walk {
+    const job *j;
+    qb_reduce_kind kind;
+    const float *high; /* of a result */
+} walk;
+
 static int64_t place(const loops *l, int64_t index) {
     int64_t at = 0;
     for (int32_t d = l->rank - 1; d >= 0; index /= l->dim[d--])
@@ -159,62 +177,93 @@ static int64_t place(const loops *l, int64_t index) {
 
 typedef void (*add_fn)(qb_reduce_kind kind, const float *x, int64_t n, double *lane);
 
+/* n elements as floats, in `made` where they are none. */
+static const float *loaded(const reduce *r, const char *from, int64_t n, float *made) {
+    if (r->dtype == QB_DTYPE_F32) return (const float *)(const void *)from;
+    qb_chain_load(r->dtype, r->scale, r->zero, from, n, made);
+    return made;
+}
+
+static const float *exponentials(const float *x, const float *high, int64_t run, int64_t n,
+                                 float *made) {
+    float above[QB_CHAIN_BLOCK];
+    lower(x, high, run, n, above);
+    qb_chain_block(QB_FUNCTION_EXP)(made, above, NULL, NULL, run * n);
+    return made;
+}
+
 /* `n` elements from `at` of each stretch that is reduced go to the lanes. */
-static void add_all(const job *j, int64_t at, int64_t n, add_fn add_to, double *lane) {
-    const reduce *r = j->r;
+static void add_all(const walk *w, int64_t at, int64_t n, add_fn add_to, double *lane) {
+    const reduce *r = w->j->r;
     float made[QB_CHAIN_BLOCK];
     for (int64_t k = 0; k < r->reduced.count; k++) {
-        const char *from = j->data + (at + place(&r->reduced, k)) * r->in_size;
-        const float *x = (const float *)(const void *)from;
-        if (r->dtype != QB_DTYPE_F32) {
-            qb_chain_load(r->dtype, r->scale, r->zero, from, n, made);
-            x = made;
-        }
-        add_to(r->kind, x, n, lane);
+        const char *from = w->j->data + (at + place(&r->reduced, k)) * r->in_size;
+        const float *x = loaded(r, from, n, made);
+        if (w->high) x = exponentials(x, w->high, r->run_kept ? 1 : n, r->run_kept ? n : 1, made);
+        add_to(w->kind, x, n, lane);
     }
 }
 
 /* The result of number `index`, whose run is reduced. */
-static float one_result(const job *j, int64_t index) {
-    const reduce *r = j->r;
+static float one_result(const walk *w, int64_t index) {
+    const reduce *r = w->j->r;
     const int64_t at = place(&r->kept, index);
     double lane[LANES];
-    for (int64_t i = 0; i < LANES; i++) lane[i] = start_of(r->kind);
+    for (int64_t i = 0; i < LANES; i++) lane[i] = start_of(w->kind);
     for (int64_t i = 0; i < r->run; i += QB_CHAIN_BLOCK)
-        add_all(j, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), add_part, lane);
-    return epilogue(r, join(r->kind, lane));
+        add_all(w, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), add_part, lane);
+    return epilogue(r, w->kind, join(w->kind, lane));
 }
 
 /* Results first..first + n, which lie in one run that is kept. */
-static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
-    const reduce *r = j->r;
+static void lane_results(const walk *w, int64_t first, int64_t n, float *to) {
+    const reduce *r = w->j->r;
     double lane[QB_CHAIN_BLOCK];
-    for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
-    add_all(j, place(&r->kept, first / r->run) + first % r->run, n, add, lane);
-    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, lane[i]);
+    for (int64_t i = 0; i < n; i++) lane[i] = start_of(w->kind);
+    add_all(w, place(&r->kept, first / r->run) + first % r->run, n, add, lane);
+    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, w->kind, lane[i]);
 }
 
 /* Results first..first + n, whose runs lie side by side. */
-static void packed_results(const job *j, int64_t first, int64_t n, float *to) {
-    const reduce *r = j->r;
+static void packed_results(const walk *w, int64_t first, int64_t n, float *to) {
+    const reduce *r = w->j->r;
     float made[QB_CHAIN_BLOCK], column[QB_CHAIN_BLOCK];
     double lane[QB_CHAIN_BLOCK];
-    const char *from = j->data + first * r->run * r->in_size;
-    const float *x = (const float *)(const void *)from;
-    if (r->dtype != QB_DTYPE_F32) {
-        qb_chain_load(r->dtype, r->scale, r->zero, from, n * r->run, made);
-        x = made;
-    }
+    const float *x = loaded(r, w->j->data + first * r->run * r->in_size, n * r->run, made);
+    if (w->high) x = exponentials(x, w->high, r->run, n, made);
     if (r->run >= LANES) {
-        add_runs(r->kind, start_of(r->kind), x, r->run, n, lane);
+        add_runs(w->kind, start_of(w->kind), x, r->run, n, lane);
     } else {
-        for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
+        for (int64_t i = 0; i < n; i++) lane[i] = start_of(w->kind);
         for (int64_t k = 0; k < r->run; k++) {
             for (int64_t i = 0; i < n; i++) column[i] = x[i * r->run + k];
-            add(r->kind, column, n, lane);
+            add(w->kind, column, n, lane);
         }
     }
-    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, lane[i]);
+    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, w->kind, lane[i]);
+}
+
+static void some_results(const walk *w, int64_t first, int64_t n, float *to) {
+    const reduce *r = w->j->r;
+    if (r->run_kept) {
+        lane_results(w, first, n, to);
+    } else if (r->is_packed) {
+        packed_results(w, first, n, to);
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            const walk one = {w->j, w->kind, w->high ? w->high + i : NULL};
+            to[i] = one_result(&one, first + i);
+        }
+    }
+}
+
+/* An infinite maximum would make NaN of what equals it. */
+static void log_sum_exp(const job *j, int64_t first, int64_t n, float *to) {
+    float high[QB_CHAIN_BLOCK];
+    some_results(&(walk){j, QB_REDUCE_MAX, NULL}, first, n, high);
+    for (int64_t i = 0; i < n; i++) high[i] = isfinite(high[i]) ? high[i] : 0.0f;
+    some_results(&(walk){j, QB_REDUCE_LOG_SUM_EXP, high}, first, n, to);
+    for (int64_t i = 0; i < n; i++) to[i] += high[i];
 }
 
 static void run_task(int64_t task, void *argument) {
@@ -224,15 +273,14 @@ static void run_task(int64_t task, void *argument) {
     const int64_t end = qb_min64((task + 1) * r->results_a_task, r->n);
     for (int64_t first = task * r->results_a_task, n; first < end; first += n) {
         n = qb_min64(QB_CHAIN_BLOCK, end - first);
-        if (r->run_kept) {
+        if (r->run_kept)
             n = qb_min64(n, r->run - first % r->run);
-            lane_results(j, first, n, to);
-        } else if (r->is_packed) {
-            if (r->dtype != QB_DTYPE_F32) n = qb_min64(n, QB_CHAIN_BLOCK / r->run);
-            packed_results(j, first, n, to);
-        } else {
-            for (int64_t i = 0; i < n; i++) to[i] = one_result(j, first + i);
-        }
+        else if (r->is_packed && (r->dtype != QB_DTYPE_F32 || r->kind == QB_REDUCE_LOG_SUM_EXP))
+            n = qb_min64(n, QB_CHAIN_BLOCK / r->run);
+        if (r->kind == QB_REDUCE_LOG_SUM_EXP)
+            log_sum_exp(j, first, n, to);
+        else
+            some_results(&(walk){j, r->kind, NULL}, first, n, to);
         qb_chain_write(&r->quantized, to, n, j->out + first * r->out_size);
     }
 }
@@ -254,8 +302,8 @@ static bool is_number(const qb_desc *d) {
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    return p->reduce != QB_REDUCE_NONE && p->reduce != QB_REDUCE_LOG_SUM_EXP &&
-           is_number(&p->in[0]) && is_number(&p->out) && qb_shape_count(&p->in[0].shape) > 0;
+    return p->reduce != QB_REDUCE_NONE && is_number(&p->in[0]) && is_number(&p->out) &&
+           qb_shape_count(&p->in[0].shape) > 0;
 }
 
 static void add_loop(loops *l, int64_t dim, int64_t stride) {
@@ -303,18 +351,16 @@ static void plan(const qb_problem *p, reduce *r) {
     }
     take_run(r);
     r->is_packed = !r->run_kept && r->reduced.count == 1 &&
-                   (r->dtype == QB_DTYPE_F32 || r->run <= QB_CHAIN_BLOCK) &&
+                   (r->run <= QB_CHAIN_BLOCK ||
+                    (r->dtype == QB_DTYPE_F32 && r->kind != QB_REDUCE_LOG_SUM_EXP)) &&
                    (r->kept.rank == 0 || (r->kept.rank == 1 && r->kept.stride[0] == r->run));
     r->quantized = qb_chain_quantized_of(y, true);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
-    plan(p, (*out)->state);
-    (*out)->launch = launch;
-    return QB_OK;
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
+    plan(p, kernel->state);
+    kernel->launch = launch;
 }
 
 /* An average pool whose window is the whole image, of any number of dimensions, is the mean over
@@ -351,28 +397,17 @@ static bool supports_whole(const qb_problem *p, const bool *constant) {
     return supports(&mean, constant);
 }
 
-static qb_status create_whole(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                              const bool *constant, int threads, qb_kernel **out) {
+static void fill_whole(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     qb_desc in;
     const qb_problem mean = mean_of(p, &in);
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
-    plan(&mean, (*out)->state);
-    (*out)->in[0].layout = (*out)->problem.out.layout = QB_LAYOUT_ROW;
-    (*out)->launch = launch;
-    return QB_OK;
+    plan(&mean, kernel->state);
+    kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_ROW;
+    kernel->launch = launch;
 }
 
-const qb_tactic qb_tactic_cpu_pool_whole = {.name = "cpu.pool_whole",
-                                            .backend = "cpu",
-                                            .kind = QB_KIND_POOL,
-                                            .exactness = QB_WITHIN_1_LSB,
-                                            .supports = supports_whole,
-                                            .create = create_whole};
+QB_TACTIC(cpu_pool_whole, "cpu.pool_whole", "cpu", QB_KIND_POOL, QB_WITHIN_1_LSB, supports_whole,
+          qb_cpu_create, .state_bytes = sizeof(reduce), .fill = fill_whole);
 
-const qb_tactic qb_tactic_cpu_reduce = {.name = "cpu.reduce",
-                                        .backend = "cpu",
-                                        .kind = QB_KIND_REDUCE,
-                                        .exactness = QB_WITHIN_1_LSB,
-                                        .supports = supports,
-                                        .create = create};
+QB_TACTIC(cpu_reduce, "cpu.reduce", "cpu", QB_KIND_REDUCE, QB_WITHIN_1_LSB, supports, qb_cpu_create,
+          .state_bytes = sizeof(reduce), .fill = fill);

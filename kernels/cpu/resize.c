@@ -38,12 +38,6 @@ typedef struct resize {
     tap taps[];
 } resize;
 
-typedef struct job {
-    const resize *r;
-    const char *data;
-    char *out;
-} job;
-
 /* ---- blending ---- */
 
 /* Neighbours of a position over some axes: offsets in pixels, and weights that are not 0. */
@@ -211,8 +205,8 @@ static void pick_line(const resize *r, const char *line, char *out) {
     }
 }
 
-static void one_row(const job *j, int64_t number) {
-    const resize *r = j->r;
+static void one_row(const qb_cpu_job *j, int64_t number) {
+    const resize *r = j->state;
     const row w = row_of(r, number);
     const int64_t image = r->in[0] * r->in[1] * r->in[2] * r->channels;
     const char *data = j->data + w.image * image * r->in_size;
@@ -232,8 +226,8 @@ static void one_row(const job *j, int64_t number) {
 }
 
 static void run_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const resize *r = j->r;
+    const qb_cpu_job *j = argument;
+    const resize *r = j->state;
     const int64_t end = qb_min64((task + 1) * r->rows_a_task, r->outer * r->out[0] * r->out[1]);
     for (int64_t k = task * r->rows_a_task; k < end; k++) one_row(j, k);
 }
@@ -241,10 +235,8 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const resize *r = kernel->state;
-    job j = {r, args->in[0], args->out};
-    qb_workers_run(args->workers, qb_ceil64(r->outer * r->out[0] * r->out[1], r->rows_a_task),
-                   run_task, &j);
-    return QB_OK;
+    return qb_cpu_run(kernel, args, qb_ceil64(r->outer * r->out[0] * r->out[1], r->rows_a_task),
+                      run_task);
 }
 
 /* ---- the tactic ---- */
@@ -344,9 +336,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_resize = {.name = "cpu.resize",
-                                        .backend = "cpu",
-                                        .kind = QB_KIND_RESIZE,
-                                        .exactness = QB_WITHIN_1_LSB,
-                                        .supports = supports,
-                                        .create = create};
+QB_TACTIC(cpu_resize, "cpu.resize", "cpu", QB_KIND_RESIZE, QB_WITHIN_1_LSB, supports, create);

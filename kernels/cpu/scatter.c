@@ -174,11 +174,9 @@ static bool supports(const qb_problem *p, const bool *constant) {
            qb_convert_supports(&p->in[2], &made);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(scatter), out));
-    scatter *s = (*out)->state;
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
+    scatter *s = kernel->state;
     const qb_desc made = made_of(p);
     *s = (scatter){.places = qb_cpu_places_of(p),
                    .data = qb_convert_of(&p->in[0], &made),
@@ -190,16 +188,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     s->elements_a_task = BYTES_PER_TASK / (int64_t)s->data.out_size;
     if (s->in_workspace) {
         s->result = qb_convert_of(&made, &p->out);
-        (*out)->workspace_bytes = qb_desc_bytes(&made);
+        kernel->workspace_bytes = qb_desc_bytes(&made);
     }
-    (*out)->in_place_inputs = s->moves_data && !s->in_workspace;
-    (*out)->launch = launch;
-    return QB_OK;
+    kernel->in_place_inputs = s->moves_data && !s->in_workspace;
+    kernel->launch = launch;
 }
 
-const qb_tactic qb_tactic_cpu_scatter = {.name = "cpu.scatter",
-                                         .backend = "cpu",
-                                         .kind = QB_KIND_SCATTER,
-                                         .exactness = QB_EXACT,
-                                         .supports = supports,
-                                         .create = create};
+QB_TACTIC(cpu_scatter, "cpu.scatter", "cpu", QB_KIND_SCATTER, QB_EXACT, supports, qb_cpu_create,
+          .state_bytes = sizeof(scatter), .fill = fill);

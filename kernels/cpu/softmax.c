@@ -165,11 +165,7 @@ static void describe(qb_softmax *s, const qb_problem *p, qb_layout layout, int t
 #endif
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant;
-    qb_kernel *kernel;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(qb_softmax), &kernel));
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     qb_softmax *s = kernel->state;
     qb_layout layout = p->in[0].layout == QB_LAYOUT_ANY ? QB_LAYOUT_ROW : p->in[0].layout;
     describe(s, p, layout, threads);
@@ -177,14 +173,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     kernel->in[0].layout = kernel->problem.out.layout = layout;
     kernel->in_place_inputs = p->in[0].dtype == p->out.dtype;
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_softmax = {.name = "cpu.softmax_f32",
-                                         .backend = "cpu",
-                                         .kind = QB_KIND_SOFTMAX,
-                                         .exactness = QB_WITHIN_1_LSB,
-                                         .is_portable = qb_cpu_lacks_avx2,
-                                         .supports = supports,
-                                         .create = create};
+QB_TACTIC(cpu_softmax, "cpu.softmax_f32", "cpu", QB_KIND_SOFTMAX, QB_WITHIN_1_LSB, supports,
+          qb_cpu_create, .state_bytes = sizeof(qb_softmax), .fill = fill,
+          .is_portable = qb_cpu_lacks_avx2);

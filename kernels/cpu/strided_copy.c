@@ -19,12 +19,6 @@ typedef struct strided_copy {
     size_t size;
 } strided_copy;
 
-typedef struct job {
-    const strided_copy *c;
-    const char *data;
-    char *out;
-} job;
-
 static bool describe(strided_copy *c, const qb_problem *p) {
     qb_strided_loops *l = &c->l;
     *c = (strided_copy){.inner = -1, .items = 1, .size = qb_dtype_size(p->out.dtype)};
@@ -136,8 +130,8 @@ static void advance(const strided_copy *c, odometer *o) {
 }
 
 static void run_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const strided_copy *c = j->c;
+    const qb_cpu_job *j = argument;
+    const strided_copy *c = j->state;
     const int32_t cut = c->inner >= 0 ? c->inner : c->l.rank - 1;
     const int64_t first = task * c->items_a_task;
     const int64_t end = qb_min64(first + c->items_a_task, c->items);
@@ -161,12 +155,8 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const strided_copy *c = kernel->state;
-    job j = {c, args->in[0], args->out};
-    qb_workers_run(args->workers, qb_ceil64(c->items, c->items_a_task), run_task, &j);
-    return QB_OK;
+    return qb_cpu_run(kernel, args, qb_ceil64(c->items, c->items_a_task), run_task);
 }
-
-static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
@@ -176,27 +166,11 @@ static bool supports(const qb_problem *p, const bool *constant) {
            qb_shape_count(&p->out.shape) > 0 && describe(&c, p);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    qb_kernel *kernel;
-    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    strided_copy *c = qb_alloc(cx, 1, sizeof *c);
-    kernel->state = c;
-    kernel->destroy = destroy;
-    if (!c) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
-    describe(c, p);
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
+    describe(kernel->state, p);
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_strided_copy = {.name = "cpu.strided_copy",
-                                              .backend = "cpu",
-                                              .kind = QB_KIND_STRIDED_COPY,
-                                              .exactness = QB_EXACT,
-                                              .supports = supports,
-                                              .create = create};
+QB_TACTIC(cpu_strided_copy, "cpu.strided_copy", "cpu", QB_KIND_STRIDED_COPY, QB_EXACT, supports,
+          qb_cpu_create, .state_bytes = sizeof(strided_copy), .fill = fill);

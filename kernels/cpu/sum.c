@@ -51,11 +51,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return sliced && !constant[0] && !constant[1] && qb_shape_count(&p->out.shape) > 0;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    qb_kernel *kernel;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(sum), &kernel));
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     sum *s = kernel->state;
     s->channels = p->out.shape.dim[1];
     s->pixels = qb_shape_count(&p->out.shape) / s->channels;
@@ -74,13 +71,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         if (s->first[i] == s->first[2] && s->step[i] == s->step[2])
             kernel->in_place_inputs |= UINT64_C(1) << i;
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_sum = {.name = "cpu.sum_f32",
-                                     .backend = "cpu",
-                                     .kind = QB_KIND_BINARY,
-                                     .exactness = QB_EXACT,
-                                     .supports = supports,
-                                     .create = create};
+QB_TACTIC(cpu_sum, "cpu.sum_f32", "cpu", QB_KIND_BINARY, QB_EXACT, supports, qb_cpu_create,
+          .state_bytes = sizeof(sum), .fill = fill);

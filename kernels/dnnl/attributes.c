@@ -4,7 +4,6 @@
  * stores. There is no output scale, so the value runs along in units: f32 * unit. It must arrive
  * as f32 / Sy; piecewise linear activations take any unit, others the dequantized value, a residual
  * of quantized values read as a second operand its own unit. */
-#include <float.h>
 #include <math.h>
 
 #include "base/processor.h"

@@ -74,9 +74,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_dnnl_binary = {.name = "dnnl.binary.jit",
-                                         .backend = "dnnl",
-                                         .kind = QB_KIND_BINARY,
-                                         .exactness = QB_WITHIN_1_LSB,
-                                         .supports = supports,
-                                         .create = create};
+QB_TACTIC(dnnl_binary, "dnnl.binary.jit", "dnnl", QB_KIND_BINARY, QB_WITHIN_1_LSB, supports,
+          create);

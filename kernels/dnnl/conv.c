@@ -85,16 +85,8 @@ static bool supports_s8(const qb_problem *p, const bool *constant) {
     return is_conv(p, constant, QB_DNNL_S8);
 }
 
-const qb_tactic qb_tactic_dnnl_conv_f32 = {.name = "dnnl.conv_f32.packed",
-                                           .backend = "dnnl",
-                                           .kind = QB_KIND_CONV,
-                                           .exactness = QB_WITHIN_1_LSB,
-                                           .supports = supports_f32,
-                                           .create = create};
+QB_TACTIC(dnnl_conv_f32, "dnnl.conv_f32.packed", "dnnl", QB_KIND_CONV, QB_WITHIN_1_LSB,
+          supports_f32, create);
 
-const qb_tactic qb_tactic_dnnl_conv_s8 = {.name = "dnnl.conv_s8.packed",
-                                          .backend = "dnnl",
-                                          .kind = QB_KIND_CONV,
-                                          .exactness = QB_WITHIN_1_LSB,
-                                          .supports = supports_s8,
-                                          .create = create};
+QB_TACTIC(dnnl_conv_s8, "dnnl.conv_s8.packed", "dnnl", QB_KIND_CONV, QB_WITHIN_1_LSB, supports_s8,
+          create);

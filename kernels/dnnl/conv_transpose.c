@@ -64,16 +64,8 @@ static bool supports_bf16(const qb_problem *p, const bool *constant) {
     return is_conv(p, constant, QB_DNNL_BF16);
 }
 
-const qb_tactic qb_tactic_dnnl_conv_transpose_bf16 = {.name = "dnnl.conv_transpose_bf16.packed",
-                                                      .backend = "dnnl",
-                                                      .kind = QB_KIND_CONV_TRANSPOSE,
-                                                      .exactness = QB_WITHIN_1_LSB,
-                                                      .supports = supports_bf16,
-                                                      .create = create};
+QB_TACTIC(dnnl_conv_transpose_bf16, "dnnl.conv_transpose_bf16.packed", "dnnl",
+          QB_KIND_CONV_TRANSPOSE, QB_WITHIN_1_LSB, supports_bf16, create);
 
-const qb_tactic qb_tactic_dnnl_conv_transpose_f32 = {.name = "dnnl.conv_transpose_f32.packed",
-                                                     .backend = "dnnl",
-                                                     .kind = QB_KIND_CONV_TRANSPOSE,
-                                                     .exactness = QB_WITHIN_1_LSB,
-                                                     .supports = supports_f32,
-                                                     .create = create};
+QB_TACTIC(dnnl_conv_transpose_f32, "dnnl.conv_transpose_f32.packed", "dnnl", QB_KIND_CONV_TRANSPOSE,
+          QB_WITHIN_1_LSB, supports_f32, create);

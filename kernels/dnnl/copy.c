@@ -1,11 +1,6 @@
 /* Copies between types and layouts, blocked ones included. */
 #include "dnnl_internal.h"
 
-static bool same_params(const qb_desc *a, const qb_desc *b) {
-    return a->dtype == b->dtype && a->q.scale[0] == b->q.scale[0] &&
-           qb_dnnl_zero(a) == qb_dnnl_zero(b);
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     if (p->kind != QB_KIND_COPY || qb_dnnl_is_empty(p)) return false;
@@ -18,7 +13,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return from->shape.rank >= 1 && qb_shape_equal(&from->shape, &to->shape) &&
            (from_quantized || qb_dnnl_is_f32(from) || qb_dnnl_is_bf16(from)) &&
            (to_quantized || qb_dnnl_is_f32(to) || qb_dnnl_is_bf16(to)) &&
-           (!from_quantized || !to_quantized || same_params(from, to));
+           (!from_quantized || !to_quantized || qb_dnnl_same_params(from, to));
 }
 
 static qb_status set_zero(qb_ctx *cx, dnnl_primitive_attr_t attr, int arg, int32_t zero) {
@@ -79,9 +74,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_dnnl_copy = {.name = "dnnl.copy.reorder",
-                                       .backend = "dnnl",
-                                       .kind = QB_KIND_COPY,
-                                       .exactness = QB_WITHIN_1_LSB,
-                                       .supports = supports,
-                                       .create = create};
+QB_TACTIC(dnnl_copy, "dnnl.copy.reorder", "dnnl", QB_KIND_COPY, QB_WITHIN_1_LSB, supports, create);

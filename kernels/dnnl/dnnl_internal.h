@@ -74,6 +74,8 @@ bool qb_dnnl_is_f32(const qb_desc *desc);       /* plain f32 */
 bool qb_dnnl_is_bf16(const qb_desc *desc);      /* plain bf16 */
 bool qb_dnnl_is_quantized(const qb_desc *desc); /* u8 or s8 with one scale */
 int32_t qb_dnnl_zero(const qb_desc *desc);
+/* Quantized values of one type, scale and zero point? */
+bool qb_dnnl_same_params(const qb_desc *a, const qb_desc *b);
 bool qb_dnnl_is_empty(const qb_problem *p);
 /* Holds oneDNN to the tier that QB_CPU names; has to come before it looks for instruction sets. */
 void qb_dnnl_limit(void);

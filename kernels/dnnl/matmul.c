@@ -82,16 +82,8 @@ static bool supports_s8(const qb_problem *p, const bool *constant) {
     return is_matmul(p, constant, QB_DNNL_S8);
 }
 
-const qb_tactic qb_tactic_dnnl_matmul_f32 = {.name = "dnnl.matmul_f32.packed",
-                                             .backend = "dnnl",
-                                             .kind = QB_KIND_MATMUL,
-                                             .exactness = QB_WITHIN_1_LSB,
-                                             .supports = supports_f32,
-                                             .create = create};
+QB_TACTIC(dnnl_matmul_f32, "dnnl.matmul_f32.packed", "dnnl", QB_KIND_MATMUL, QB_WITHIN_1_LSB,
+          supports_f32, create);
 
-const qb_tactic qb_tactic_dnnl_matmul_s8 = {.name = "dnnl.matmul_s8.packed",
-                                            .backend = "dnnl",
-                                            .kind = QB_KIND_MATMUL,
-                                            .exactness = QB_WITHIN_1_LSB,
-                                            .supports = supports_s8,
-                                            .create = create};
+QB_TACTIC(dnnl_matmul_s8, "dnnl.matmul_s8.packed", "dnnl", QB_KIND_MATMUL, QB_WITHIN_1_LSB,
+          supports_s8, create);

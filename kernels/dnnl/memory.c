@@ -108,6 +108,11 @@ int32_t qb_dnnl_zero(const qb_desc *desc) {
     return desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;
 }
 
+bool qb_dnnl_same_params(const qb_desc *a, const qb_desc *b) {
+    return a->dtype == b->dtype && a->q.scale[0] == b->q.scale[0] &&
+           qb_dnnl_zero(a) == qb_dnnl_zero(b);
+}
+
 bool qb_dnnl_is_empty(const qb_problem *p) {
     for (int32_t i = 0; i < p->n_in; i++)
         if (qb_problem_has(p, i) &&

@@ -1,11 +1,6 @@
 /* Pooling of f32, bf16, and of quantized values that keep their scale. */
 #include "dnnl_internal.h"
 
-static bool same_params(const qb_desc *a, const qb_desc *b) {
-    return a->dtype == b->dtype && a->q.scale[0] == b->q.scale[0] &&
-           qb_dnnl_zero(a) == qb_dnnl_zero(b);
-}
-
 /* Padding counts in an average only as declared, and as the code 0. */
 static bool padding_fits(const qb_problem *p, const qb_dnnl_window *w) {
     bool integer = p->in[0].q.n > 0;
@@ -27,8 +22,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *in = &p->in[0], *out = &p->out;
     int32_t rank = out->shape.rank;
     bool f32 = qb_dnnl_float_types(in, out);
-    bool code = qb_dnnl_is_quantized(in) && qb_dnnl_is_quantized(out) && same_params(in, out) &&
-                p->act.kind == QB_ACT_NONE;
+    bool code = qb_dnnl_is_quantized(in) && qb_dnnl_is_quantized(out) &&
+                qb_dnnl_same_params(in, out) && p->act.kind == QB_ACT_NONE;
     return rank >= 3 && rank <= 5 && in->shape.rank == rank && p->window.n == rank - 2 &&
            (f32 || code) && qb_dnnl_window_of(&p->window, &in->shape, &out->shape, &w) &&
            padding_fits(p, &w);
@@ -68,9 +63,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return qb_dnnl_simple_create(cx, tactic, p, threads, &op, 0, out);
 }
 
-const qb_tactic qb_tactic_dnnl_pool = {.name = "dnnl.pool.jit",
-                                       .backend = "dnnl",
-                                       .kind = QB_KIND_POOL,
-                                       .exactness = QB_WITHIN_1_LSB,
-                                       .supports = supports,
-                                       .create = create};
+QB_TACTIC(dnnl_pool, "dnnl.pool.jit", "dnnl", QB_KIND_POOL, QB_WITHIN_1_LSB, supports, create);

@@ -77,16 +77,8 @@ static qb_status create_softmax(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_dnnl_unary = {.name = "dnnl.unary.jit",
-                                        .backend = "dnnl",
-                                        .kind = QB_KIND_UNARY,
-                                        .exactness = QB_WITHIN_1_LSB,
-                                        .supports = supports_unary,
-                                        .create = create_unary};
+QB_TACTIC(dnnl_unary, "dnnl.unary.jit", "dnnl", QB_KIND_UNARY, QB_WITHIN_1_LSB, supports_unary,
+          create_unary);
 
-const qb_tactic qb_tactic_dnnl_softmax = {.name = "dnnl.softmax_f32.jit",
-                                          .backend = "dnnl",
-                                          .kind = QB_KIND_SOFTMAX,
-                                          .exactness = QB_WITHIN_1_LSB,
-                                          .supports = supports_softmax,
-                                          .create = create_softmax};
+QB_TACTIC(dnnl_softmax, "dnnl.softmax_f32.jit", "dnnl", QB_KIND_SOFTMAX, QB_WITHIN_1_LSB,
+          supports_softmax, create_softmax);

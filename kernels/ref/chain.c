@@ -29,6 +29,7 @@ static float apply(qb_function function, float a, float b, float c) {
 #undef QB_FUNCTION
     case QB_FUNCTION_NONE:
     case QB_FUNCTION_QUANTIZE:
+    case QB_FUNCTION_MODULO:
     case QB_FUNCTION_COUNT: break;
     }
     return a;
@@ -59,6 +60,31 @@ static float run(const qb_chain *c, float *registers) {
     return registers[first + c->n_operations - 1];
 }
 
+static int64_t apply_integers(qb_function function, int64_t a, int64_t b, int64_t c) {
+    switch (function) {
+#define QB_INTEGER(NAME, EXPRESSION)                                                               \
+    case QB_FUNCTION_##NAME:                                                                       \
+        return EXPRESSION;
+#include "kernels/integers.def"
+#undef QB_INTEGER
+    default: return (void)b, (void)c, a;
+    }
+}
+
+static int64_t run_integers(const qb_chain *c, int64_t *registers) {
+    const int32_t first = c->n_in + c->n_constants;
+    for (int32_t i = 0; i < c->n_constants; i++) registers[c->n_in + i] = (int64_t)c->constant[i];
+    for (int32_t i = 0; i < c->n_operations; i++) {
+        const qb_chain_operation *o = &c->operation[i];
+        int64_t in[3] = {0};
+        for (int32_t a = 0; a < qb_function_arguments(o->function); a++)
+            in[a] = registers[o->in[a]];
+        const int64_t v = apply_integers(o->function, in[0], in[1], in[2]);
+        registers[first + i] = o->narrow ? (int32_t)v : v;
+    }
+    return registers[first + c->n_operations - 1];
+}
+
 /* The place in a row-major operand of the output's element `at`. */
 static int64_t place(const qb_shape *out, const qb_shape *in, int64_t at) {
     int64_t to = 0, step = 1;
@@ -70,10 +96,40 @@ static int64_t place(const qb_shape *out, const qb_shape *in, int64_t at) {
     return to;
 }
 
+static int64_t integer_at(qb_dtype dtype, const void *data, int64_t at) {
+    return dtype == QB_DTYPE_S64   ? ((const int64_t *)data)[at]
+           : dtype == QB_DTYPE_S32 ? ((const int32_t *)data)[at]
+                                   : ((const uint8_t *)data)[at] != 0;
+}
+
+static void put_integer(qb_dtype dtype, void *data, int64_t at, int64_t v) {
+    if (dtype == QB_DTYPE_S64)
+        ((int64_t *)data)[at] = v;
+    else if (dtype == QB_DTYPE_S32)
+        ((int32_t *)data)[at] = (int32_t)v;
+    else
+        ((uint8_t *)data)[at] = v != 0;
+}
+
+static void chain_of_integers(const qb_problem *p, const void *const *in, void *out) {
+    int64_t registers[REGISTERS];
+    for (int64_t i = 0, n = qb_shape_count(&p->out.shape); i < n; i++) {
+        for (int32_t k = 0; k < p->n_in; k++) {
+            const int64_t at = place(&p->out.shape, &p->in[k].shape, i);
+            registers[k] = integer_at(p->in[k].dtype, in[k], at);
+        }
+        put_integer(p->out.dtype, out, i, run_integers(p->chain, registers));
+    }
+}
+
 void qb_ref_chain(const qb_problem *p, const void *const *in, void *out) {
     const qb_chain *c = p->chain;
     const qb_desc *y = &p->out;
     float registers[REGISTERS];
+    if (c->integer) {
+        chain_of_integers(p, in, out);
+        return;
+    }
     for (int64_t i = 0, n = qb_shape_count(&y->shape); i < n; i++) {
         for (int32_t k = 0; k < p->n_in; k++) {
             const qb_desc *x = &p->in[k];

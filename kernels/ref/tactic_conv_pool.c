@@ -26,9 +26,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_ref_conv_pool = {.name = "ref.conv_pool",
-                                           .backend = "ref",
-                                           .kind = QB_KIND_CONV_POOL,
-                                           .exactness = QB_EXACT,
-                                           .supports = supports,
-                                           .create = create};
+QB_TACTIC(ref_conv_pool, "ref.conv_pool", "ref", QB_KIND_CONV_POOL, QB_EXACT, supports, create);

@@ -331,8 +331,7 @@ static qb_status apply(qb_ctx *cx, const work *w, int32_t *changed) {
     qb_status status = out && in ? QB_OK : cx->code;
     for (int32_t i = 0; status == QB_OK && i < w->graph->n_nodes; i++)
         if (w->scales.role[i] != QB_SCALE_NONE) status = apply_to(cx, w, i, out, in, changed);
-    qb_free(out);
-    qb_free(in);
+    QB_FREE_ALL(out, in);
     return status;
 }
 

@@ -5,7 +5,6 @@
  * activation lets it through (with Relu on the positive side alone; the means of sums that Relu
  * cuts off are of no consequence, and to correct them made squeezenet1.1 worse). A channel's mean
  * is an estimate from few samples: it is shrunk by the share of its square that chance explains. */
-#include <math.h>
 #include <string.h>
 
 #include "quant/recover/recover_internal.h"
@@ -112,8 +111,7 @@ static qb_status after(qb_ctx *cx, void *user, qb_replay_layer *layer, bool *aga
     job->changed += layer->runs == 1;
     *again = true;
 out:
-    qb_free(m.error);
-    qb_free(m.slope);
+    QB_FREE_ALL(m.error, m.slope);
     qb_layer_weights_release(&w);
     return status;
 }

@@ -67,8 +67,7 @@ static qb_status on_layer(qb_ctx *cx, void *user, qb_replay_layer *layer, bool *
     qb_status status = s.signal && s.noise ? QB_OK : cx->code;
     if (status == QB_OK) status = qb_each(cx, layer->n_samples, measure, &s);
     if (status == QB_OK) status = note(cx, user, value->name, sqnr_of(&s));
-    qb_free(s.signal);
-    qb_free(s.noise);
+    QB_FREE_ALL(s.signal, s.noise);
     return status;
 }
 

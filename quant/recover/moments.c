@@ -136,16 +136,8 @@ static void job_release(qb_ctx *cx, job *j) {
         if (j->context) qb_context_free(j->context[w]);
         if (j->scratch) qb_free(j->scratch[w]);
     }
-    qb_free(j->context);
-    qb_free(j->scratch);
-    qb_free(j->value);
-    qb_free(j->no_outputs);
-    qb_free(j->square);
-    qb_free(j->element);
-    qb_free(j->low);
-    qb_free(j->high);
-    qb_free(j->fourth);
-    qb_free(j->eighth);
+    QB_FREE_ALL(j->context, j->scratch, j->value, j->no_outputs, j->square, j->element, j->low,
+                j->high, j->fourth, j->eighth);
     qb_engine_free(j->engine);
 }
 
@@ -215,14 +207,7 @@ qb_status qb_moments_measure(qb_ctx *cx, const qb_scales *scales, const qb_sampl
 }
 
 void qb_moments_release(qb_moments *m) {
-    qb_free(m->low);
-    qb_free(m->high);
-    qb_free(m->square);
-    qb_free(m->seen);
-    qb_free(m->element);
-    for (int k = 0; k < QB_REACHES; k++) {
-        qb_free(m->reach[k]);
-        qb_free(m->reach_of_half[k]);
-    }
+    QB_FREE_ALL(m->low, m->high, m->square, m->seen, m->element);
+    for (int k = 0; k < QB_REACHES; k++) QB_FREE_ALL(m->reach[k], m->reach_of_half[k]);
     *m = (qb_moments){0};
 }

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "engine/engine.h"
-#include "kernels/ref.h"
 #include "quant/recover/recover_internal.h"
 
 #define WORK 4e12 /* operations of all trials together */
@@ -134,9 +133,7 @@ static qb_status run_all(qb_ctx *cx, const search *s, const qb_engine *engine, f
             error[i] += r.error[i * s->n_outputs + o] / signal;
     }
     for (int w = 0; r.context && w < workers; w++) qb_context_free(r.context[w]);
-    qb_free(r.context);
-    qb_free(r.error);
-    qb_free(r.signal);
+    QB_FREE_ALL(r.context, r.error, r.signal);
     return status;
 }
 
@@ -202,10 +199,7 @@ static void search_release(search *s) {
         for (int32_t i = 0; s->wanted[o] && i < s->n_samples; i++) qb_free(s->wanted[o][i]);
         qb_free(s->wanted[o]);
     }
-    qb_free(s->wanted);
-    qb_free(s->count);
-    qb_free(s->error);
-    qb_free(s->trial);
+    QB_FREE_ALL(s->wanted, s->count, s->error, s->trial);
 }
 
 /* The range times a factor, within what was seen. */

@@ -63,10 +63,6 @@ qb_status qb_recover_check(qb_ctx *cx, const char *list) {
     return QB_OK;
 }
 
-static bool is_wanted(const qb_recover_options *o, const qb_recovery *r) {
-    return o->list ? names(o->list, r->name) : !r->optional;
-}
-
 /* ---- scores ---- */
 
 qb_status qb_recover_quantize(qb_ctx *cx, const qb_recover_state *state, qb_graph **out) {
@@ -327,7 +323,9 @@ static void way_release(way *w) {
 static qb_status go(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *calibration,
                     qb_recover_phase phase, way *w) {
     for (int32_t i = 0; i < N_KNOWN; i++) {
-        if (!is_wanted(w->state.options, known[i]) || known[i]->phase != phase) continue;
+        const char *list = w->state.options->list;
+        const bool wanted = list ? names(list, known[i]->name) : !known[i]->optional;
+        if (!wanted || known[i]->phase != phase) continue;
         qb_recover_step *step = &w->step[w->n_steps];
         *step = (qb_recover_step){.recovery = known[i]};
         QB_TRY(try_step(cx, &w->state, graph, calibration, phase == QB_RECOVER_VALUES, &w->score,

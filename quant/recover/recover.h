@@ -8,10 +8,6 @@
 #include "calib/calib.h"
 #include "quant/quant.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct qb_recover_state;
 
 /* What a recovery changes; they run in this order. */
@@ -94,8 +90,4 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
 void qb_recovered_release(qb_recovered *recovered); /* accepts zeroed */
 /* Checks a list of names; QB_STATUS_USAGE lists the known ones. */
 qb_status qb_recover_check(qb_ctx *cx, const char *list);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,6 +1,5 @@
 #include "quant/recover/replay.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -155,8 +154,7 @@ static qb_status run_built(qb_ctx *cx, group_run *g) {
     if (status == QB_OK) status = qb_each(cx, (int32_t)n, run_sample, g);
     for (int w = 0; w < workers && g->context; w++) qb_context_free(g->context[w]);
     for (size_t k = 0; k < (size_t)workers * ports && g->scratch; k++) qb_free(g->scratch[k]);
-    qb_free(g->context);
-    qb_free(g->scratch);
+    QB_FREE_ALL(g->context, g->scratch);
     return status;
 }
 
@@ -234,10 +232,7 @@ static void side_release(const qb_replay *r, side *s) {
             qb_free(s->data[v][i]);
         qb_free(s->data[v]);
     }
-    qb_free(s->data);
-    qb_free(s->borrowed);
-    qb_free(s->codes);
-    qb_free(s->readers);
+    QB_FREE_ALL(s->data, s->borrowed, s->codes, s->readers);
     qb_groups_release(&s->groups);
     qb_graph_free(s->graph);
 }

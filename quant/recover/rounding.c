@@ -190,9 +190,7 @@ static qb_status round_block(qb_ctx *cx, block *b) {
         QB_GO(qb_each(cx, (int32_t)b->weights->layer.n_out, round_one, b));
     }
 out:
-    qb_free(b->x);
-    qb_free(b->mean);
-    qb_free(b->covariance);
+    QB_FREE_ALL(b->x, b->mean, b->covariance);
     return status;
 }
 

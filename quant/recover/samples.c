@@ -1,78 +1,18 @@
 #include "quant/recover/samples.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "calib/holdout.h"
 
-/* ---- threads ---- */
-
-typedef struct team {
-    qb_each_fn fn;
-    void *user;
-    int32_t n;
-    atomic_int next;
-} team;
-
-typedef struct worker {
-    team *team;
-    int32_t number;
-    qb_ctx cx;
-    qb_status status;
-    pthread_t thread;
-    bool started;
-} worker;
-
-static void *work(void *argument) {
-    worker *w = argument;
-    int i;
-    while (w->status == QB_OK && (i = atomic_fetch_add(&w->team->next, 1)) < w->team->n) {
-        w->status = qb_check_cancel(&w->cx);
-        if (w->status == QB_OK) w->status = w->team->fn(&w->cx, w->team->user, w->number, i);
-    }
-    if (w->status != QB_OK) atomic_store(&w->team->next, w->team->n); /* the others stop too */
-    return NULL;
-}
-
-qb_status qb_each(qb_ctx *cx, int32_t n, qb_each_fn fn, void *user) {
-    team t = {.fn = fn, .user = user, .n = n};
-    const int workers = qb_threads(cx);
-    worker *all = qb_alloc(cx, (size_t)workers, sizeof *all);
-    if (!all) return cx->code;
-    qb_status status = QB_OK;
-    for (int i = 0; i < workers; i++) {
-        all[i].team = &t;
-        all[i].number = i;
-        qb_ctx_child(cx, &all[i].cx);
-        /* The last share, and that of a thread that cannot start, is done here. */
-        all[i].started =
-            i < workers - 1 && pthread_create(&all[i].thread, NULL, work, &all[i]) == 0;
-        if (!all[i].started) work(&all[i]);
-    }
-    for (int i = 0; i < workers; i++) {
-        if (all[i].started) pthread_join(all[i].thread, NULL);
-        if (status == QB_OK && all[i].status != QB_OK) {
-            qb_ctx_take(cx, &all[i].cx);
-            status = all[i].status;
-        }
-    }
-    qb_free(all);
-    return status;
-}
-
-/* ---- samples ---- */
-
 void qb_samples_release(qb_samples *samples) {
     for (int32_t i = 0; samples->data && i < samples->n * samples->n_inputs; i++)
         qb_free(samples->data[i]);
-    qb_free(samples->data);
-    qb_free(samples->shape);
+    QB_FREE_ALL(samples->data, samples->shape);
     *samples = (qb_samples){0};
 }
 
-static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t bytes, int32_t *room,
-                       qb_samples *s) {
+static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t bytes,
+                       int32_t *capacity, qb_samples *s) {
     size_t each = 1;
     s->n_inputs = first->n_inputs;
     s->shape = qb_alloc(cx, (size_t)s->n_inputs, sizeof *s->shape);
@@ -81,9 +21,9 @@ static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t b
         s->shape[k] = first->input[k].desc.shape;
         each += qb_desc_bytes(&first->input[k].desc);
     }
-    *room = (size_t)most < bytes / each ? most : (int32_t)(bytes / each);
-    if (*room < 1) *room = 1;
-    s->data = qb_alloc(cx, (size_t)*room * (size_t)s->n_inputs, sizeof *s->data);
+    *capacity = (size_t)most < bytes / each ? most : (int32_t)(bytes / each);
+    if (*capacity < 1) *capacity = 1;
+    s->data = qb_alloc(cx, (size_t)*capacity * (size_t)s->n_inputs, sizeof *s->data);
     return s->data ? QB_OK : cx->code;
 }
 
@@ -110,16 +50,17 @@ qb_status qb_samples_load(qb_ctx *cx, const qb_loader_options *loader, int64_t e
     qb_batch batch = {0};
     qb_samples s = {0};
     int64_t seen = 0;
-    int32_t room = most;
+    int32_t capacity = most;
     qb_status status = QB_OK;
     options.batch = 1;
     QB_GO(qb_loader_create(cx, &options, &l));
-    while (s.n < room) {
+    while (s.n < capacity) {
         QB_GO(qb_loader_next(cx, l, &batch));
         if (batch.n == 0) break;
         if (qb_is_held_back(batch.index[0], every) == held_back) {
-            if (!s.data) QB_GO(begin(cx, &batch, most, bytes, &room, &s));
-            const int64_t wanted = all > room ? room : all; /* sample number i of `wanted` */
+            if (!s.data) QB_GO(begin(cx, &batch, most, bytes, &capacity, &s));
+            const int64_t wanted =
+                all > capacity ? capacity : all; /* sample number i of `wanted` */
             if (seen * wanted / all == s.n) QB_GO(take(cx, &batch, &s));
             seen++;
         }

@@ -1,7 +1,8 @@
-/* Samples in memory, as the model gets them, and work on them by several threads. */
+/* Samples in memory, as the model gets them. */
 #ifndef QB_QUANT_RECOVER_SAMPLES_H
 #define QB_QUANT_RECOVER_SAMPLES_H
 
+#include "base/each.h"
 #include "datasets/loader.h"
 #include "graph/graph.h"
 
@@ -17,10 +18,5 @@ typedef struct qb_samples {
 qb_status qb_samples_load(qb_ctx *cx, const qb_loader_options *loader, int64_t every,
                           bool held_back, int32_t most, size_t bytes, qb_samples *out);
 void qb_samples_release(qb_samples *samples); /* accepts zeroed */
-
-/* fn(worker, i) for each i in 0 .. n - 1, by qb_threads(cx) workers; calls with the same worker
- * never overlap. The first error stops all and is returned. */
-typedef qb_status (*qb_each_fn)(qb_ctx *cx, void *user, int32_t worker, int32_t i);
-qb_status qb_each(qb_ctx *cx, int32_t n, qb_each_fn fn, void *user);
 
 #endif

@@ -37,7 +37,7 @@ static void pin_inputs(qb_scales *s, const qb_node *node) {
 }
 
 /* Room for the variables of a value's channels, along `axis`. */
-static qb_status room(qb_ctx *cx, qb_scales *s, int32_t value, int32_t axis) {
+static qb_status reserve(qb_ctx *cx, qb_scales *s, int32_t value, int32_t axis) {
     const int64_t n = s->graph->values[value].shape.dim[axis];
     QB_TRY(qb_grow(cx, &s->of, &s->cap_of, s->n_of + (size_t)n, sizeof *s->of));
     s->axis[value] = axis;
@@ -49,7 +49,7 @@ static qb_status room(qb_ctx *cx, qb_scales *s, int32_t value, int32_t axis) {
 static qb_status fresh(qb_ctx *cx, qb_scales *s, int32_t value, int32_t axis) {
     const size_t n = (size_t)s->n + (size_t)s->graph->values[value].shape.dim[axis];
     size_t cap[3] = {s->cap, s->cap, s->cap};
-    QB_TRY(room(cx, s, value, axis));
+    QB_TRY(reserve(cx, s, value, axis));
     QB_TRY(qb_grow(cx, &s->parent, &cap[0], n, sizeof *s->parent));
     QB_TRY(qb_grow(cx, &s->pinned, &cap[1], n, sizeof *s->pinned));
     QB_TRY(qb_grow(cx, &s->limit, &cap[2], n, sizeof *s->limit));
@@ -81,7 +81,7 @@ static qb_status hand_through(qb_ctx *cx, qb_scales *s, int32_t in, int32_t out)
         pin(s, in);
         return QB_OK;
     }
-    QB_TRY(room(cx, s, out, axis));
+    QB_TRY(reserve(cx, s, out, axis));
     memcpy(s->of + s->first[out], s->of + s->first[in],
            (size_t)qb_scales_channels(s, in) * sizeof *s->of);
     return QB_OK;
@@ -226,7 +226,7 @@ static qb_status concat(qb_ctx *cx, qb_scales *s, const qb_node *node) {
                 join(s, qb_scales_of(s, first, c), qb_scales_of(s, node->in[i], c));
         return hand_through(cx, s, first, out);
     }
-    QB_TRY(room(cx, s, out, s->axis[first]));
+    QB_TRY(reserve(cx, s, out, s->axis[first]));
     int32_t *of = s->of + s->first[out];
     for (int32_t i = 0; i < node->n_in; i++)
         for (int64_t c = 0; c < qb_scales_channels(s, node->in[i]); c++)
@@ -274,7 +274,7 @@ static qb_status place_moved(qb_ctx *cx, qb_scales *s, int32_t in, int32_t value
             channels_along(out, d, of))
             best = d;
     if (best >= 0 && channels_along(out, best, of)) {
-        status = room(cx, s, value, best);
+        status = reserve(cx, s, value, best);
         for (int64_t c = 0; status == QB_OK && c < out->desc.shape.dim[best]; c++)
             s->of[s->first[value] + c] = s->of[s->first[in] + of[c]];
         *placed = status == QB_OK;
@@ -452,10 +452,7 @@ out:
 
 void qb_scales_release(qb_scales *s) {
     qb_uses_release(&s->uses);
-    qb_free(s->of);
-    qb_free(s->parent);
-    qb_free(s->pinned);
-    qb_free(s->limit);
+    QB_FREE_ALL(s->of, s->parent, s->pinned, s->limit);
     qb_arena_free(s->arena);
     *s = (qb_scales){0};
 }

@@ -71,10 +71,7 @@ out:
 
 void qb_layer_weights_release(qb_layer_weights *w) {
     qb_uses_release(&w->uses);
-    qb_free(w->quantized);
-    qb_free(w->codes);
-    qb_free(w->scale);
-    qb_free(w->bias);
+    QB_FREE_ALL(w->quantized, w->codes, w->scale, w->bias);
     *w = (qb_layer_weights){0};
 }
 

@@ -1,6 +1,5 @@
 /* Rules on what layers read: weights and biases. */
 #include <math.h>
-#include <string.h>
 
 #include "quant/check_internal.h"
 
@@ -45,12 +44,8 @@ static qb_status weight_axis(qb_lint *lint, int32_t node) {
     return QB_OK;
 }
 
-const qb_rule qb_rule_weight_axis = {
-    .name = "weight-axis",
-    .targets = ALL,
-    .mend = "set `axis` to the output channels: 0 for Conv (ONNX's default is 1)",
-    .check = weight_axis,
-};
+QB_LINT_RULE(weight_axis, "weight-axis", ALL,
+             "set `axis` to the output channels: 0 for Conv (ONNX's default is 1)");
 
 static qb_status half_quantized(qb_lint *lint, int32_t node) {
     if (!qb_lint_is_layer(lint, node)) return QB_OK;
@@ -63,12 +58,8 @@ static qb_status half_quantized(qb_lint *lint, int32_t node) {
                               : "its weight is quantized, its data are not");
 }
 
-const qb_rule qb_rule_half_quantized = {
-    .name = "half-quantized",
-    .targets = ALL,
-    .mend = "quantize both or none: the layer runs in float, the Q/DQ only cost",
-    .check = half_quantized,
-};
+QB_LINT_RULE(half_quantized, "half-quantized", ALL,
+             "quantize both or none: the layer runs in float, the Q/DQ only cost");
 
 static qb_status float_bias(qb_lint *lint, int32_t node) {
     if (!qb_lint_is(lint, node, "DequantizeLinear")) return QB_OK;
@@ -77,12 +68,7 @@ static qb_status float_bias(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, node, "dequantizes s32, which the runtime does not read");
 }
 
-const qb_rule qb_rule_float_bias = {
-    .name = "float-bias",
-    .targets = NVIDIA,
-    .mend = "keep biases in float (quantize --for trt)",
-    .check = float_bias,
-};
+QB_LINT_RULE(float_bias, "float-bias", NVIDIA, "keep biases in float (quantize --for trt)");
 
 /* Data and weight are dequantized: an integer layer as far as they go. */
 static bool is_integer(const qb_lint *lint, int32_t node) {
@@ -95,12 +81,8 @@ static qb_status integer_bias(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, node, "its bias is float");
 }
 
-const qb_rule qb_rule_integer_bias = {
-    .name = "integer-bias",
-    .targets = "ort-cpu",
-    .mend = "quantize the bias to s32 with the scale Sx Sw (quantize --for ort-cpu)",
-    .check = integer_bias,
-};
+QB_LINT_RULE(integer_bias, "integer-bias", "ort-cpu",
+             "quantize the bias to s32 with the scale Sx Sw (quantize --for ort-cpu)");
 
 /* onnxruntime adds the bias to the sums as it is: with another scale the result is wrong. */
 static qb_status bias_scale(qb_lint *lint, int32_t node) {
@@ -121,12 +103,8 @@ static qb_status bias_scale(qb_lint *lint, int32_t node) {
     return QB_OK;
 }
 
-const qb_rule qb_rule_bias_scale = {
-    .name = "bias-scale",
-    .targets = "ort-cpu",
-    .mend = "quantize the bias with the product of the scales of data and weight",
-    .check = bias_scale,
-};
+QB_LINT_RULE(bias_scale, "bias-scale", "ort-cpu",
+             "quantize the bias with the product of the scales of data and weight");
 
 static qb_status integer_operator(qb_lint *lint, int32_t node) {
     if (node < 0 || !qb_op_has(lint->graph->nodes[node].op, QB_TRAIT_INTEGERS)) return QB_OK;
@@ -134,9 +112,5 @@ static qb_status integer_operator(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, node, "an operator on integers");
 }
 
-const qb_rule qb_rule_integer_operator = {
-    .name = "integer-operator",
-    .targets = NVIDIA,
-    .mend = "write the float operator between DequantizeLinear and QuantizeLinear",
-    .check = integer_operator,
-};
+QB_LINT_RULE(integer_operator, "integer-operator", NVIDIA,
+             "write the float operator between DequantizeLinear and QuantizeLinear");

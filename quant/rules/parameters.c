@@ -13,12 +13,8 @@ static qb_status nothing_quantized(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, -1, "no QuantizeLinear or DequantizeLinear node");
 }
 
-const qb_rule qb_rule_nothing_quantized = {
-    .name = "nothing-quantized",
-    .targets = ALL,
-    .mend = "quantize it: qbench calibrate, then qbench quantize --for TARGET",
-    .check = nothing_quantized,
-};
+QB_LINT_RULE(nothing_quantized, "nothing-quantized", ALL,
+             "quantize it: qbench calibrate, then qbench quantize --for TARGET");
 
 static qb_status opset(qb_lint *lint, int32_t node) {
     const float *scale;
@@ -29,12 +25,7 @@ static qb_status opset(qb_lint *lint, int32_t node) {
                          lint->graph->opset);
 }
 
-const qb_rule qb_rule_opset = {
-    .name = "opset",
-    .targets = ALL,
-    .mend = "convert the model to opset 13 or higher",
-    .check = opset,
-};
+QB_LINT_RULE(opset, "opset", ALL, "convert the model to opset 13 or higher");
 
 static qb_status constant_scale(qb_lint *lint, int32_t node) {
     if (!qb_lint_is_qdq(lint, node)) return QB_OK;
@@ -45,12 +36,8 @@ static qb_status constant_scale(qb_lint *lint, int32_t node) {
     return QB_OK;
 }
 
-const qb_rule qb_rule_constant_scale = {
-    .name = "constant-scale",
-    .targets = ALL,
-    .mend = "make it an initializer: only static quantization is compiled to integers",
-    .check = constant_scale,
-};
+QB_LINT_RULE(constant_scale, "constant-scale", ALL,
+             "make it an initializer: only static quantization is compiled to integers");
 
 static qb_status positive_scale(qb_lint *lint, int32_t node) {
     const float *scale;
@@ -61,12 +48,8 @@ static qb_status positive_scale(qb_lint *lint, int32_t node) {
     return QB_OK;
 }
 
-const qb_rule qb_rule_positive_scale = {
-    .name = "positive-scale",
-    .targets = ALL,
-    .mend = "give a tensor or channel that is always zero the scale 1",
-    .check = positive_scale,
-};
+QB_LINT_RULE(positive_scale, "positive-scale", ALL,
+             "give a tensor or channel that is always zero the scale 1");
 
 static qb_status per_tensor_activation(qb_lint *lint, int32_t node) {
     const float *scale;
@@ -76,12 +59,8 @@ static qb_status per_tensor_activation(qb_lint *lint, int32_t node) {
     return n <= 1 ? QB_OK : qb_lint_found(lint, node, "%lld scales on an activation", (long long)n);
 }
 
-const qb_rule qb_rule_per_tensor_activation = {
-    .name = "per-tensor-activation",
-    .targets = ALL,
-    .mend = "use one scale: only weights may have one a channel",
-    .check = per_tensor_activation,
-};
+QB_LINT_RULE(per_tensor_activation, "per-tensor-activation", ALL,
+             "use one scale: only weights may have one a channel");
 
 static qb_status zero_point(qb_lint *lint, int32_t node) {
     const qb_value *zero = qb_lint_is_qdq(lint, node) ? qb_lint_constant(lint, node, 2) : NULL;
@@ -93,12 +72,7 @@ static qb_status zero_point(qb_lint *lint, int32_t node) {
     return QB_OK;
 }
 
-const qb_rule qb_rule_zero_point = {
-    .name = "zero-point",
-    .targets = NVIDIA,
-    .mend = "quantize symmetrically (quantize --for trt)",
-    .check = zero_point,
-};
+QB_LINT_RULE(zero_point, "zero-point", NVIDIA, "quantize symmetrically (quantize --for trt)");
 
 /* s32 is for biases and has rules of its own. */
 static qb_status signed_codes(qb_lint *lint, int32_t node) {
@@ -113,12 +87,8 @@ static qb_status signed_codes(qb_lint *lint, int32_t node) {
                                                            "means u8)");
 }
 
-const qb_rule qb_rule_signed_codes = {
-    .name = "signed-codes",
-    .targets = NVIDIA,
-    .mend = "quantize to s8 with a typed zero point of 0 (quantize --for trt)",
-    .check = signed_codes,
-};
+QB_LINT_RULE(signed_codes, "signed-codes", NVIDIA,
+             "quantize to s8 with a typed zero point of 0 (quantize --for trt)");
 
 static qb_status unsigned_codes(qb_lint *lint, int32_t node) {
     if (!qb_lint_is_layer(lint, node)) return QB_OK;
@@ -127,12 +97,8 @@ static qb_status unsigned_codes(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, node, "its data are s8: on x86 it stays float or runs slowly");
 }
 
-const qb_rule qb_rule_unsigned_codes = {
-    .name = "unsigned-codes",
-    .targets = "ort-cpu",
-    .mend = "quantize activations to u8 (quantize --for ort-cpu)",
-    .check = unsigned_codes,
-};
+QB_LINT_RULE(unsigned_codes, "unsigned-codes", "ort-cpu",
+             "quantize activations to u8 (quantize --for ort-cpu)");
 
 static qb_status scalar_data(qb_lint *lint, int32_t node) {
     const qb_value *data = qb_lint_is_qdq(lint, node) ? qb_lint_constant(lint, node, 0) : NULL;
@@ -140,9 +106,5 @@ static qb_status scalar_data(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, node, "its data are a scalar");
 }
 
-const qb_rule qb_rule_scalar_data = {
-    .name = "scalar-data",
-    .targets = NVIDIA,
-    .mend = "leave the constant in float, or give it one dimension",
-    .check = scalar_data,
-};
+QB_LINT_RULE(scalar_data, "scalar-data", NVIDIA,
+             "leave the constant in float, or give it one dimension");

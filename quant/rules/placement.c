@@ -1,6 +1,5 @@
 /* Rules on where Q and DQ stand: what keeps operators from fusing. */
 #include <math.h>
-#include <string.h>
 
 #include "quant/check_internal.h"
 #include "quant/quant_internal.h"
@@ -23,12 +22,8 @@ static qb_status split_activation(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, node, "Q/DQ between it and %s", op->name);
 }
 
-const qb_rule qb_rule_split_activation = {
-    .name = "split-activation",
-    .targets = NVIDIA,
-    .mend = "quantize behind the activation only, so that both fuse",
-    .check = split_activation,
-};
+QB_LINT_RULE(split_activation, "split-activation", NVIDIA,
+             "quantize behind the activation only, so that both fuse");
 
 /* Is input i of a sum a convolution that nobody else reads, behind Q/DQ? */
 static bool is_quantized_layer(const qb_lint *lint, int32_t sum, int32_t i) {
@@ -46,12 +41,8 @@ static qb_status split_sum(qb_lint *lint, int32_t node) {
     return qb_lint_found(lint, node, "both operands are quantized");
 }
 
-const qb_rule qb_rule_split_sum = {
-    .name = "split-sum",
-    .targets = NVIDIA,
-    .mend = "leave the convolution's side in float, so that convolution and sum fuse",
-    .check = split_sum,
-};
+QB_LINT_RULE(split_sum, "split-sum", NVIDIA,
+             "leave the convolution's side in float, so that convolution and sum fuse");
 
 static qb_status concat_scales(qb_lint *lint, int32_t node) {
     if (!qb_lint_is(lint, node, "Concat")) return QB_OK;
@@ -68,12 +59,8 @@ static qb_status concat_scales(qb_lint *lint, int32_t node) {
     return QB_OK;
 }
 
-const qb_rule qb_rule_concat_scales = {
-    .name = "concat-scales",
-    .targets = NVIDIA,
-    .mend = "give all inputs the largest scale: otherwise each is converted",
-    .check = concat_scales,
-};
+QB_LINT_RULE(concat_scales, "concat-scales", NVIDIA,
+             "give all inputs the largest scale: otherwise each is converted");
 
 /* A clamp that changes none of the quantized values behind it. */
 static bool is_implied(const qb_lint *lint, int32_t clamp, int32_t q) {
@@ -112,10 +99,6 @@ static qb_status layer_output(qb_lint *lint, int32_t node) {
                          qb_dtype_text(out));
 }
 
-const qb_rule qb_rule_layer_output = {
-    .name = "layer-output",
-    .targets = "ort-cpu",
-    .mend = "quantize its own output with the type of its data (quantize --for ort-cpu); "
-            "otherwise it stays float",
-    .check = layer_output,
-};
+QB_LINT_RULE(layer_output, "layer-output", "ort-cpu",
+             "quantize its own output with the type of its data (quantize --for ort-cpu); "
+             "otherwise it stays float");

@@ -5,7 +5,6 @@
  * members that came in from outside: a value that was only selected from other members adds nothing
  * new. */
 #include <math.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "quant/quant_internal.h"

@@ -10,7 +10,6 @@
  *   open shapes kept the two in groups of their own.
  * - Where that is asked for, values without a range stay float, and values get 16 bits: for the
  *   groups around them they are floats. */
-#include <string.h>
 
 #include "quant/quant_internal.h"
 

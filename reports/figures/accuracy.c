@@ -61,5 +61,12 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     return QB_OK;
 }
 
-const qb_figure qb_figure_accuracy = {
-    .name = "accuracy", .title = "Accuracy", .applies = applies, .data = data, .script = script};
+/* Two numbers a row, below a key. */
+static int height(const qb_run *run) { return 190 + 46 * run->n_rows; }
+
+const qb_figure qb_figure_accuracy = {.name = "accuracy",
+                                      .title = "Accuracy",
+                                      .applies = applies,
+                                      .height = height,
+                                      .data = data,
+                                      .script = script};

@@ -82,7 +82,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     int32_t point = 0;
     extent(run, &low, &high);
     qb_gnuplot_title(stream, "Accuracy against latency; lines are 95 % intervals");
-    qb_gnuplot_key_below(stream, 3);
+    qb_gnuplot_key_below(stream, qb_key_lines(run));
     fprintf(stream,
             "set xlabel 'median milliseconds a batch (logarithmic)'\n"
             "set ylabel '%s'\n"
@@ -112,10 +112,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     return QB_OK;
 }
 
-static int height(const qb_run *run) {
-    (void)run;
-    return 420;
-}
+static int height(const qb_run *run) { return 420 + qb_key_extra(run); }
 
 const qb_figure qb_figure_pareto = {.name = "pareto",
                                     .title = "Accuracy against latency",

@@ -1,6 +1,5 @@
 /* Time of the layers in the first engine and in the first integer one, a pair of bars a layer. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/sort.h"
 #include "reports/figure_internal.h"
@@ -64,42 +63,59 @@ static qb_status cut_of(qb_ctx *cx, const qb_run *run, double *out) {
     return QB_OK;
 }
 
-/* A bar that the axis cuts says how long it is. */
-static void name_outliers(FILE *stream, int column, double offset, double cut) {
-    fprintf(stream,
-            ", \\\n     '' skip 1 using (%.6g):($0%+.2f):($%d > %.6g ? sprintf('%%.3g ms >', $%d) "
-            ": '') with labels right tc rgb '#ffffff' notitle",
-            cut, offset, column, cut, column);
+static double longest_of(const qb_run *run) {
+    const qb_run_row *first = run->row, *other = &run->row[integer_row(run)];
+    int32_t left = shown(run);
+    double longest = 0;
+    for (int32_t i = 0; i < first->n_steps && left > 0; i++) {
+        if (!is_layer(&first->step[i])) continue;
+        const qb_run_step *twin = qb_step_named(other, first->step[i].name);
+        longest = fmax(longest, fmax(first->step[i].ms, twin ? twin->ms : 0));
+        left--;
+    }
+    return longest;
+}
+
+/* The bars of a column, and how long those are that the axis cuts. */
+static void write_bars(FILE *stream, int column, const char *low, const char *high,
+                       const char *format) {
+    fprintf(stream, "using %d:0:(0):(end($%d)):($0%s):($0%s)%s title ", column, column, low, high,
+            format);
 }
 
 static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
     double cut;
     if (!applies(run)) return QB_OK;
     QB_TRY(cut_of(cx, run, &cut));
+    const bool cuts = cut < longest_of(run);
     qb_gnuplot_title(stream, "Where time goes");
     fprintf(stream,
             "set xlabel 'milliseconds a batch'\n"
             "set xrange [0:%.6g]\n",
-            cut);
+            cuts ? cut * 1.4 : cut); /* room for what the numbers are */
     qb_gnuplot_ticks_from_zero(stream, cut);
     qb_gnuplot_rows(stream, shown(run));
     fprintf(stream,
-            "set key at screen 0.5, screen 0.985 center top horizontal\nset tmargin 4.6\nplot '%s' "
-            "skip 1 using 2:0:(0):2:($0-0.38):"
-            "($0):ytic(name(strcol(1))) with boxxyerror lc rgb " QB_BLUE " title ",
-            tsv);
+            "set key at screen 0.5, screen 0.985 center top horizontal\nset tmargin 4.6\n"
+            "longest = %.6g\nend(ms) = ms > longest ? longest : ms\n"
+            "said(ms) = ms > longest ? sprintf('%%.3g', ms) : ''\n"
+            "plot '%s' skip 1 ",
+            cut, tsv);
+    write_bars(stream, 2, "-0.38", "", ":ytic(line(strcol(1))) with boxxyerror lc rgb " QB_BLUE);
     qb_gnuplot_string(stream, run->row[0].precision);
-    fprintf(stream,
-            ", \\\n     '' skip 1 using 3:0:(0):3:($0):($0+0.38) with boxxyerror lc rgb " QB_ORANGE
-            " title ");
+    fprintf(stream, ", \\\n     '' skip 1 ");
+    write_bars(stream, 3, "", "+0.38", " with boxxyerror lc rgb " QB_ORANGE);
     qb_gnuplot_string(stream, run->row[integer_row(run)].precision);
-    name_outliers(stream, 2, -0.19, cut);
-    name_outliers(stream, 3, 0.19, cut);
+    if (cuts)
+        fprintf(stream,
+                ", \\\n     '' skip 1 using (longest):0:(said($2).($2 > longest && $3 > longest ? "
+                "' and ' : '').said($3).($2 > longest || $3 > longest ? ' ms' : '')) "
+                "with labels left offset 0.5,0 notitle");
     fputc('\n', stream);
     return QB_OK;
 }
 
-static int height(const qb_run *run) { return 130 + 22 * shown(run); }
+static int height(const qb_run *run) { return 190 + 22 * shown(run); }
 
 const qb_figure qb_figure_steps = {.name = "steps",
                                    .title = "Where time goes",

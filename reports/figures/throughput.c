@@ -29,7 +29,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     snprintf(title, sizeof title, "Throughput over batch size, %d thread%s", run->threads,
              run->threads == 1 ? "" : "s");
     qb_gnuplot_title(stream, title);
-    qb_gnuplot_key_below(stream, 3);
+    qb_gnuplot_key_below(stream, qb_key_lines(run));
     fprintf(stream, "set xlabel 'items a batch (logarithmic)'\n"
                     "set ylabel 'items a second'\n"
                     "set logscale x 2\n"
@@ -50,10 +50,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     return QB_OK;
 }
 
-static int height(const qb_run *run) {
-    (void)run;
-    return 380;
-}
+static int height(const qb_run *run) { return 380 + qb_key_extra(run); }
 
 const qb_figure qb_figure_throughput = {.name = "throughput",
                                         .title = "Throughput over batch size",

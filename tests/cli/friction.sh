@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The small things that make a person stop: an interrupted calibration that begins anew, work done
 # twice, tables that wrap, options that are ignored, files that must be named though they are there.
-# ctest-timeout: 200, ctest-cost: 30
+# ctest-timeout: 300, ctest-cost: 40
 . "$1/tests/support/cli.sh"
 unset GITHUB_ACTIONS
 
@@ -71,14 +71,72 @@ awk '/^options:/ {own = NR} /--max-drop/ {drop = NR} /^common options/ {common =
     END {exit !(own < drop && drop < common && common < json && n == 1)}' "$work/.out" ||
     fail 'common options are not below the own ones'
 
-# Options that would be ignored are refused.
-expect 2 "$QBENCH" gate compare.json --data test --max-drop 90
-complains 'compare.json is judged as it is: --data would be ignored'
-for option in '--shard 1/2' --resume --per-channel '--samples 5'; do
+# Options that would be ignored are refused: of the gate all but --model where a record is there, and that too
+# where it is named; limits that there are not.
+for option in '--data test' '--images test' '--task classify' '--labels l.txt' '--shapes image:1x3x32x32' '--samples 0' \
+    '--batch 1' --strict '--decoder cpu' --no-mixing '--backends ref' '--providers cpu' '--timingCacheFile t' \
+    '--tacticSources +CUDNN' '--disable-pass fold-constants'; do
     # shellcheck disable=SC2086
-    expect 2 "$QBENCH" calibrate --from model.calib.h5 --method minmax $option
-    complains 'would be ignored'
+    expect 2 "$QBENCH" gate --max-drop 90 $option
+    complains "gate: compare.json is judged as it is: ${option%% *} would be ignored"
+    # shellcheck disable=SC2086
+    expect 2 "$QBENCH" gate compare.json --max-drop 90 $option
+    complains "gate: compare.json is judged as it is: ${option%% *} would be ignored"
 done
+expect 2 "$QBENCH" gate compare.json --model model.onnx --max-drop 90
+complains 'compare.json is judged as it is: --model would be ignored'
+expect 0 "$QBENCH" gate --model model.onnx --max-drop 90
+cp qbench.yaml kept.yaml
+sed -i '/max_drop/d' qbench.yaml
+for option in '--baseline-drop 1' '--baseline-ratio 2' --baseline-accuracy --relative '--metric top1'; do
+    # shellcheck disable=SC2086
+    expect 2 "$QBENCH" gate --min-samples 10 $option
+    complains "gate: no (--baseline|limit of a drop): ${option%% *} would be ignored"
+done
+expect 2 "$QBENCH" gate --baseline compare.json --baseline-accuracy --baseline-ratio 2
+complains 'of the baseline accuracy alone: --baseline-ratio would be ignored'
+expect 0 "$QBENCH" gate --baseline compare.json --baseline-accuracy --relative
+mv kept.yaml qbench.yaml
+
+# Of other commands.
+refused() { # refused OPTION COMMAND...: the option would be ignored
+    local option=$1
+    shift
+    expect 2 "$QBENCH" "$@"
+    complains ": $option would be ignored"
+}
+for option in '--shard 1/2' --resume --per-channel '--samples 5' '--checkpoint 5' '--labels l.txt' '--backends ref'; do
+    # shellcheck disable=SC2086
+    refused "${option%% *}" calibrate --from model.calib.h5 --method minmax $option
+done
+refused --backends quantize --backends ref
+refused --providers quantize --providers cpu
+for option in '--activations u8-affine' '--weights mse' --per-tensor-weights '--keep-float x' '--activations-16 x'; do
+    # shellcheck disable=SC2086
+    refused "${option%% *}" build $option
+    # shellcheck disable=SC2086
+    refused "${option%% *}" bench --fp16 $option
+    # shellcheck disable=SC2086
+    refused "${option%% *}" compare fp32 bf16 $option --data test
+done
+refused --precision build --precision fp16 --int8
+refused --precision bench --precision int8:minmax --int8
+for option in '--batch 2' --passes '--dot x.dot' --graph '--precision fp16' '--backends ref' '--model model.onnx'; do
+    # shellcheck disable=SC2086
+    refused "${option%% *}" inspect model.fp32.qbe $option
+done
+for form in md json tsv; do
+    refused --no-figures report --format $form --no-figures
+done
+refused --no-figures report -o tables.txt --no-figures
+refused --evaluation init --sidecar --evaluation test
+# A model that is named twice is not one of the two in silence.
+cp model.onnx other.onnx
+for command in inspect quantize calibrate optimize build bench init; do
+    expect 2 "$QBENCH" $command model.onnx --model other.onnx
+    complains 'model.onnx and --model other.onnx: name one of them'
+done
+rm other.onnx
 
 # doctor tells what can be had, not what lies idle.
 expect 0 "$QBENCH" doctor

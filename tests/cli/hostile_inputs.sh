@@ -128,6 +128,26 @@ index="08011007$(text 42 i)$(field 4a ffffffffffffff3f)" # one s64 of 2^62 - 1
 model outside.onnx "$(field 0a "$(node Gather pick y x i)")$(text 12 g)$(field 2a "$index")$(field 5a "$(port x 3)")$(field 62 "$(text 0a y)")"
 refused 1 'outside.onnx: .*(pick|Gather).*index 4611686018427387903' "$QBENCH" bench outside.onnx "${short[@]}"
 
+# ---- tensors that hold their elements twice, operator sets of two versions: readers differ in which they take ----
+
+ones=0000803f twos=00000040
+twice() { # FILE FIELDS: y = x + w, where w has these
+    model "$1" "$(field 0a "$(node Add a y x w)")$(text 12 g)$(field 2a "$(tensor w 1 "$2")")$(field 5a "$(port x 1)")$(field 62 "$(port y 1)")"
+}
+twice once.onnx "$(field 4a $ones)"
+expect 0 "$QBENCH" bench once.onnx "${short[@]}"
+twice raw_and_typed.onnx "$(field 4a $ones)$(field 22 $twos)"
+refused 1 "raw_and_typed.onnx: initializer 0 'w': its elements are given twice: in raw_data and in float_data" "$QBENCH" inspect raw_and_typed.onnx
+printf '\0\0\0\0' >w.bin
+twice raw_and_file.onnx "$(field 4a $ones)$(pair location w.bin)7001"
+refused 1 "its elements are given twice: in raw_data and in a file" "$QBENCH" inspect raw_and_file.onnx
+twice typed_and_file.onnx "$(field 22 $twos)$(pair location w.bin)7001"
+refused 1 "its elements are given twice: in float_data and in a file" "$QBENCH" inspect typed_and_file.onnx
+twice segment.onnx "$(field 4a $ones)$(field 1a 08001001)"
+refused 1 "segment.onnx: initializer 0 '': segments of tensors are not supported" "$QBENCH" inspect segment.onnx
+{ cat once.onnx && printf '\x42\x02\x10\x07'; } >opsets.onnx
+refused 1 "opsets.onnx: opset of domain '': version 17 and 7" "$QBENCH" inspect opsets.onnx
+
 # ---- arrays ----
 
 model tensors.onnx "$(field 0a "$(node Relu r y x)")$(text 12 g)$(field 5a "$(port x '1 3')")$(field 62 "$(port y '1 3')")"

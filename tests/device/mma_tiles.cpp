@@ -24,7 +24,8 @@ static struct { int x, y; } threadIdx, blockIdx;
 // ---- a block ----
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-static char memory[101376]; // of a block on 8.6
+static char memory[163840]; // of a block on 8.0
+static size_t shared_bytes; // that the kernel asks for
 static ucontext_t threads[THREADS], scheduler;
 static bool finished[THREADS];
 static int running; // the thread at work
@@ -46,6 +47,7 @@ static void wait_for(int &waits, int &round, int all) {
 }
 
 static void sync_warp() { wait_for(warp_waits[running / 32], warp_round[running / 32], 32); }
+static void __syncwarp() { sync_warp(); }
 static void __syncthreads() { wait_for(block_waits, block_round, block_threads); }
 
 static std::function<void()> program;
@@ -83,7 +85,7 @@ static int min(int a, int b) { return a < b ? a : b; }
 static int max(int a, int b) { return a > b ? a : b; }
 
 static void qb_copy16(uint32_t to, const void *from, int bytes) {
-    if (to % 16 || to + 16 > sizeof memory) refuse("a copy outside of shared memory");
+    if (to % 16 || to + 16 > shared_bytes) refuse("a copy outside of shared memory");
     if (bytes < 0 || bytes > 16) refuse("a copy of other than 0 to 16 bytes");
     if (bytes > 0 && (uintptr_t)from % 16) refuse("a copy from no boundary of 16 bytes");
     std::memset(memory + to, 0, 16);
@@ -251,13 +253,38 @@ static void run_tile(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
                      acc);
 }
 
+template <class T, class Sum>
+static void run_sliced(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
+    const int columns = p.n_pad / T::channels, warp = running / 32;
+    const int row0 = blockIdx.x / columns * T::rows, channel0 = blockIdx.x % columns * T::channels;
+    const int all = p.taps * (p.k_pad * T::element / T::k);
+    const int begin = all * warp / T::warps, end = all * (warp + 1) / T::warps;
+    const uint32_t slice = (uint32_t)(warp * T::slice_bytes);
+    Sum acc[T::mt][8][4] = {};
+    loader<T> from;
+    from.init(p, io, row0, channel0, begin);
+    if (p.in_signed)
+        main_loop<T, true>(p, from, end - begin, slice, 0, 0, acc);
+    else
+        main_loop<T, false>(p, from, end - begin, slice, 0, 0, acc);
+    leave_sums<T>(memory + slice, acc);
+    __syncthreads();
+    for (int at = running; at < T::rows * T::channels; at += T::threads) {
+        const int row = at / T::channels, channel = at % T::channels;
+        if (row0 + row < p.rows)
+            ((Sum *)io.workspace)[(size_t)(row0 + row) * p.n_pad + channel0 + channel] =
+                take_sum<T, Sum>(memory, row, channel);
+    }
+}
+
 static int tensor_row(int m) { // QB_CUDA_PACKING_TENSOR
     const int lane = m % 64;
     return m - lane + lane % 16 / 2 * 8 + lane / 16 * 2 + lane % 2;
 }
 
-template <int M, int N, int K, int GROUPS, int ELEMENT> static void test(const problem &t) {
-    typedef tile<M, N, K, GROUPS, ELEMENT> T;
+template <class T, void RUN(const qb_cuda_conv &p, const qb_cuda_conv_io &io)>
+static void test_tile(const problem &t) {
+    constexpr int M = T::rows, N = T::channels, K = T::k, ELEMENT = T::element;
     typedef typename std::conditional<ELEMENT == 2, float, int>::type Sum;
     const qb_cuda_conv p = conv_of(t, K / ELEMENT, N, ELEMENT);
     const int taps = p.taps, ins = t.in_c / t.group, outs = t.out_c / t.group;
@@ -283,7 +310,8 @@ template <int M, int N, int K, int GROUPS, int ELEMENT> static void test(const p
     std::vector<Sum> sums((size_t)t.splits * p.rows * p.n_pad, (Sum)12345);
     qb_cuda_conv_io io = {};
     io.in = in.data, io.packed = packed.data, io.workspace = sums.data();
-    program = [&] { run_tile<T, Sum>(p, io); };
+    program = [&] { RUN(p, io); };
+    shared_bytes = T::shared_bytes;
     for (blockIdx.y = 0; blockIdx.y < t.splits; blockIdx.y++)
         for (blockIdx.x = 0; blockIdx.x < p.n_pad / N * ((p.rows + M - 1) / M); blockIdx.x++)
             run_block(T::threads);
@@ -313,6 +341,17 @@ template <int M, int N, int K, int GROUPS, int ELEMENT> static void test(const p
     if (wrong) refuse("sums differ");
 }
 
+template <int M, int N, int K, int GROUPS, int ELEMENT> static void test(const problem &t) {
+    typedef tile<M, N, K, GROUPS, ELEMENT> T;
+    static_assert(T::shared_bytes <= 101376, "a block on 8.6 has no more");
+    test_tile<T, run_tile<T, typename std::conditional<ELEMENT == 2, float, int>::type>>(t);
+}
+
+template <int ELEMENT> static void test_sliced(const problem &t) {
+    typedef sliced_tile<16, 64, 64, 2, ELEMENT> T;
+    test_tile<T, run_sliced<T, typename std::conditional<ELEMENT == 2, float, int>::type>>(t);
+}
+
 int main() {
     // channels in and out, side, window, stride, padding, parts of K, slice, groups, depth
     test<128, 64, 64, 1, 1>({48, 80, 7, 3, 1, 1, 1, 0, 1, 1});
@@ -333,5 +372,12 @@ int main() {
     test<64, 64, 64, 1, 1>({40, 64, 5, 3, 2, 1, 3, 8, 1, 5});
     test<64, 64, 128, 1, 2>({72, 80, 4, 3, 1, 1, 1, 0, 1, 3});
     test<128, 128, 64, 2, 1>({72, 128, 4, 3, 1, 1, 1, PADDED, 1, 3});
+    test_sliced<1>({480, 20, 1, 1, 1, 0, 1, 0, 1, 1});
+    test_sliced<1>({48, 80, 4, 3, 2, 1, 1, 8, 1, 1});
+    test_sliced<1>({26, 64, 5, 3, 1, 1, 1, PADDED, 2, 1});
+    test_sliced<1>({700, 130, 3, 1, 1, 0, 1, 0, 1, 1});
+    test_sliced<2>({72, 80, 4, 3, 1, 1, 1, 8, 1, 3});
+    test_sliced<2>({200, 10, 2, 1, 1, 0, 1, 0, 1, 1});
+    test_sliced<2>({128, 128, 5, 3, 1, 1, 1, 0, 32, 1});
     return 0;
 }

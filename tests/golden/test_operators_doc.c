@@ -10,8 +10,7 @@
 #include "graph/fusion.h"
 #include "kernels/tactic.h"
 
-/* --- the kernel behind an operator, found by grouping a graph of one node -----------------------
- */
+/* --- the kernel behind an operator, found by grouping a graph of one node -------------------- */
 
 /* Shapes to try for the data and for the other inputs, constant or not. */
 static const qb_shape data_shapes[] = {
@@ -119,8 +118,7 @@ static behind behind_of(const qb_op *op) {
     return out;
 }
 
-/* --- the page -----------------------------------------------------------------------------------
- */
+/* --- the page -------------------------------------------------------------------------------- */
 
 /* CUDA's rows depend on the build and are left out. */
 static void add_backends(qb_strbuf *text, const behind *kernels) {

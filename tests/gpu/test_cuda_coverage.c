@@ -263,13 +263,45 @@ static void recurrent(maker *m) {
     make_output(m, NODE(m, "MatMul", "y", part, make_random(m, "w3", DIMS(32, 10))));
 }
 
+static int32_t cast(maker *m, const char *name, int32_t x, int64_t type) {
+    const int32_t y = NODE(m, "Cast", name, x);
+    set_int(m, "to", type);
+    return y;
+}
+
+/* Places of words that are not padding, from their ids, and integers that are shared out. */
+static void ids(maker *m) {
+    const int64_t s32 = 6, s64 = 7; /* ONNX's numbers of the types */
+    const int32_t x = make_input(m, "x", DIMS(1, 64)), id = cast(m, "id", x, s64);
+    const int32_t padding = INTS(m, "padding", 1);
+    const int32_t word =
+        cast(m, "word", NODE(m, "Not", "other", NODE(m, "Equal", "same", id, padding)), s32);
+    const int32_t sums = NODE(m, "CumSum", "sums", word, INTS(m, "along", 1));
+    const int32_t number = cast(m, "number", NODE(m, "Mul", "counted", sums, word), s64);
+    const int32_t place = NODE(m, "Add", "place", number, padding);
+    const int32_t row =
+        NODE(m, "Mod", "row", NODE(m, "Div", "part", place, INTS(m, "by", 3)), INTS(m, "rows", 16));
+    const int32_t table = make_random(m, "table", DIMS(80, 32));
+    const int32_t sum = NODE(m, "Add", "sum", NODE(m, "Gather", "a", table, place),
+                             NODE(m, "Gather", "b", table, row));
+    make_output(m, NODE(m, "Relu", "y", sum));
+}
+
+/* Places whose number only a run knows: what stands before them is planned. */
+static void late(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 3, 16, 16)), a = conv(m, "a", x, 3, 16, 3);
+    const int32_t b = NODE(m, "Relu", "b", conv(m, "b1", a, 16, 16, 3));
+    make_output(m, NODE(m, "NonZero", "y", b));
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
         const char *name;
         void (*make)(maker *m);
     } networks[] = {{"shuffle", shuffle}, {"windows", windows}, {"images", images},
-                    {"places", places},   {"moved", moved},     {"recurrent", recurrent}};
+                    {"places", places},   {"moved", moved},     {"recurrent", recurrent},
+                    {"ids", ids},         {"late", late}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {

@@ -24,7 +24,8 @@ race        eval,engine,search,quant              A/B comparison, interleaved
 contest     eval,engine,search,quant              choice
 rival       eval,engine,search                    candidate
 lineup      eval,engine,search                    candidates
-room        base                                  shared memory, left
+room        base,quant/recover                    shared memory, capacity, left
+bring       engine                                upload, lower
 turn        base                                  mutex
 why_not     kernels,engine,graph                  fallback_reason, unsupported_reason
 why_half    kernels,engine,graph                  f16_reason

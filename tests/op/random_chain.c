@@ -15,7 +15,10 @@ static bool is_rough(qb_function f) {
     case QB_FUNCTION_GELU:
     case QB_FUNCTION_GELU_TANH:
     case QB_FUNCTION_ELU:
-    case QB_FUNCTION_SELU: return true;
+    case QB_FUNCTION_SELU:
+    case QB_FUNCTION_SIN:
+    case QB_FUNCTION_COS:
+    case QB_FUNCTION_ATAN: return true;
     default: return false;
     }
 }
@@ -27,7 +30,14 @@ static bool is_wild(qb_function f) {
     case QB_FUNCTION_POW:
     case QB_FUNCTION_SQRT:
     case QB_FUNCTION_RECIPROCAL:
-    case QB_FUNCTION_LOG: return true;
+    case QB_FUNCTION_LOG:
+    case QB_FUNCTION_TAN:
+    case QB_FUNCTION_ASIN:
+    case QB_FUNCTION_ACOS:
+    case QB_FUNCTION_SINH:
+    case QB_FUNCTION_COSH:
+    case QB_FUNCTION_ACOSH:
+    case QB_FUNCTION_ATANH: return true;
     default: return false;
     }
 }
@@ -64,11 +74,10 @@ static int32_t draw(qb_rng *rng, const known *r, int32_t n, qb_function f, int32
 }
 
 static bool add(qb_rng *rng, qb_chain *p, known *r) {
-    const qb_function f = (qb_function)random_between(rng, 1, QB_FUNCTION_COUNT - 1);
+    const qb_function f = (qb_function)random_between(rng, 1, QB_FUNCTION_QUANTIZE);
     const int32_t n = p->n_in + p->n_constants + p->n_operations;
     qb_chain_operation *o = &p->operation[p->n_operations];
-    known made = {!is_rough(f) && f != QB_FUNCTION_SIN && f != QB_FUNCTION_COS, makes_condition(f),
-                  f == QB_FUNCTION_EXP || f == QB_FUNCTION_MUL};
+    known made = {!is_rough(f), makes_condition(f), f == QB_FUNCTION_EXP || f == QB_FUNCTION_MUL};
     if (is_wild(f) || f == QB_FUNCTION_HARD_SIGMOID) return false;
     *o = (qb_chain_operation){.function = f};
     for (int32_t a = 0; a < qb_function_arguments(f); a++) {
@@ -113,6 +122,36 @@ static qb_shape part_of(qb_rng *rng, const qb_shape *whole) {
     return part;
 }
 
+/* Operations on registers from all places; conditions are integers, too. */
+static void add_integers(qb_rng *rng, qb_chain *chain, int32_t wanted) {
+    while (chain->n_operations < wanted) {
+        const qb_function f = (qb_function)random_between(rng, 1, QB_FUNCTION_COUNT - 1);
+        const int32_t n = chain->n_in + chain->n_constants + chain->n_operations;
+        qb_chain_operation *o = &chain->operation[chain->n_operations];
+        if (!qb_function_of_integers(f)) continue;
+        *o = (qb_chain_operation){.function = f, .narrow = random_chance(rng, 30)};
+        for (int32_t a = 0; a < qb_function_arguments(f); a++)
+            o->in[a] = (int32_t)random_between(rng, random_chance(rng, 60) ? n / 2 : 0, n - 1);
+        chain->n_operations++;
+    }
+}
+
+static void make_integers(qb_rng *rng, random_case *c, int32_t wanted) {
+    static const qb_dtype types[] = {QB_DTYPE_S64, QB_DTYPE_S32, QB_DTYPE_BOOL};
+    qb_problem *p = &c->problem;
+    c->chain.integer = true;
+    for (int32_t i = 0; i < p->n_in; i++) {
+        c->in[i].dtype = types[random_between(rng, 0, 2)];
+        c->in[i].shape =
+            i == 0 && random_chance(rng, 80) ? p->out.shape : part_of(rng, &p->out.shape);
+        c->constant[i] = i > 0 && random_chance(rng, 30);
+    }
+    for (int32_t i = 0; i < c->chain.n_constants; i++)
+        c->chain.constant[i] = (float)random_between(rng, -9, 9);
+    add_integers(rng, &c->chain, wanted);
+    p->out.dtype = types[random_between(rng, 0, 2)];
+}
+
 void random_chain_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_chain *chain = &c->chain;
@@ -125,6 +164,10 @@ void random_chain_make(qb_rng *rng, random_case *c) {
     p->out.shape.rank = (int32_t)random_between(rng, 1, 5);
     for (int32_t d = 0; d < p->out.shape.rank; d++)
         p->out.shape.dim[d] = random_between(rng, 1, random_chance(rng, 20) ? 40 : 7);
+    if (random_chance(rng, 15)) {
+        make_integers(rng, c, wanted);
+        return;
+    }
     for (int32_t i = 0; i < p->n_in; i++) {
         give_type(rng, c, i);
         c->in[i].shape =

@@ -110,6 +110,7 @@ static void make_reduce(qb_rng *rng, random_case *c) {
     qb_shape *x = &c->in[0].shape, *y = &p->out.shape;
     const bool keep = random_chance(rng, 50);
     p->reduce = (qb_reduce_kind)random_between(rng, QB_REDUCE_SUM, QB_REDUCE_SUM_SQUARE);
+    if (random_chance(rng, 15)) p->reduce = QB_REDUCE_LOG_SUM_EXP;
     p->axes = (uint32_t)random_between(rng, 1, (1 << x->rank) - 1);
     if (random_chance(rng, 30)) x->dim[random_between(rng, 0, x->rank - 1)] *= 70;
     if (p->reduce == QB_REDUCE_PROD)
@@ -249,6 +250,7 @@ static double reduced(qb_reduce_kind kind, double v, double e) {
     case QB_REDUCE_L1: return v + fabs(e);
     case QB_REDUCE_L2:
     case QB_REDUCE_SUM_SQUARE: return v + e * e;
+    case QB_REDUCE_LOG_SUM_EXP: return v + exp(e);
     default: return v + e;
     }
 }
@@ -278,7 +280,8 @@ static void reduce(random_case *c) {
     }
     for (int64_t r = 0; r < results; r++) {
         if (k == QB_REDUCE_MEAN) v[r] *= (double)results / (double)n;
-        put(c, r, (float)(k == QB_REDUCE_L2 ? sqrt(v[r]) : v[r]));
+        const double root = k == QB_REDUCE_L2 ? sqrt(v[r]) : v[r];
+        put(c, r, (float)(k == QB_REDUCE_LOG_SUM_EXP ? log(root) : root));
     }
     free(v);
 }

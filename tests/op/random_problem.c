@@ -154,6 +154,20 @@ static void apart_windows(int32_t spatial, int64_t side, const qb_shape *in, qb_
     }
 }
 
+/* Windows larger than the image, which padding makes room for. */
+static void large_windows(qb_rng *rng, int32_t spatial, const qb_shape *in, qb_window *w,
+                          qb_shape *out) {
+    for (int32_t d = 0; d < spatial; d++) {
+        w->kernel[d] = random_between(rng, 1, spatial == 1 ? 300 : spatial == 2 ? 21 : 7);
+        w->stride[d] = random_between(rng, 1, 2);
+        w->dilation[d] = random_chance(rng, 75) ? 1 : 2;
+        const int64_t reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
+        w->pad_begin[d] = reach / 2;
+        w->pad_end[d] = reach - 1 - reach / 2;
+        out->dim[2 + d] = (in->dim[2 + d] - 1) / w->stride[d] + 1;
+    }
+}
+
 /* The patches of a vision transformer. */
 static void random_patches(qb_rng *rng, random_case *c, qb_shape *x, qb_shape *y) {
     const int64_t side = random_chance(rng, 50) ? 4 : 8;
@@ -184,6 +198,8 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     if (!random_window(rng, spatial, &x, false, &p->window, &y)) return false;
     if (!c->wide && p->group == channels && random_chance(rng, 20))
         apart_windows(spatial, 1, &x, &p->window, &y);
+    if (!c->wide && p->group == channels && random_chance(rng, 20))
+        large_windows(rng, spatial, &x, &p->window, &y);
     if (c->wide && spatial == 2 && random_chance(rng, 25)) random_patches(rng, c, &x, &y);
     channels = x.dim[1];
     if (transpose) {

@@ -128,7 +128,7 @@ static void lower_f16(trial *t) {
 static bool rounds_to_tf32(const qb_tactic *tactic) { return strstr(tactic->name, "tf32") != NULL; }
 
 static bool slides_weight(qb_kind kind) {
-    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE;
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_POOL || kind == QB_KIND_CONV_TRANSPOSE;
 }
 
 /* A random form of the problem: layout of all images, and perhaps slices. What copies, and what

@@ -36,6 +36,12 @@ class Net(nn.Module):
         return self.call(self, *x)
 
 
+class Single(Net):
+    """Of one input, which the other exporter wants to see."""
+    def forward(self, x):
+        return self.call(self, x)
+
+
 def backbone(*widths, act=nn.ReLU):
     return nn.ModuleList(cba(i, o, s=2, act=act) for i, o in zip((3, *widths), widths))
 
@@ -585,3 +591,350 @@ def scanned():
         y = y.tril(2) + torch.nan_to_num(y).flip(1).triu(-1)
         return s.b(F.one_hot(y.argmax(-1), 20).float() + y), y.sort(1, descending=True).values
     return Net(call, a=nn.Linear(16, 20), b=nn.Linear(20, 6))
+
+
+# ---- stranger ones
+
+@small(("x", (48,), "any"))
+def spline_layers():
+    """Linear layers whose weights act on B-splines of each input (KAN)."""
+    def bases(x, grid):
+        x = x.unsqueeze(-1)
+        b = ((x >= grid[:-1]) & (x < grid[1:])).float()
+        for k in range(1, 4):
+            b = (x - grid[:-k - 1]) / (grid[k:-1] - grid[:-k - 1]) * b[..., :-1] + (grid[k + 1:] - x) / (grid[k + 1:] - grid[1:-k]) * b[..., 1:]
+        return b
+
+    def call(s, x):
+        for base, spline in zip(s.base, s.spline):
+            x = base(F.silu(x)) + F.linear(bases(x.clamp(-1.9, 1.9), s.grid).flatten(1), spline)
+        return x
+    sizes = (48, 64, 64, 10)
+    return Net(call, grid=torch.arange(-3, 9) * 0.5 - 1.0, base=nn.ModuleList(nn.Linear(i, o) for i, o in zip(sizes, sizes[1:])),
+               spline=nn.ParameterList(torch.randn(o, i * 8) * 0.1 for i, o in zip(sizes, sizes[1:])))
+
+
+@small(image(32))
+def spiking():
+    """Leaky neurons over eight steps: charge, spike where it is above one, reset."""
+    def call(s, x):
+        y, va, vb, out = s.a(x), 0.0, 0.0, 0.0
+        for _ in range(8):
+            va = va * 0.6 + y
+            spike = (va > 1.0).float()
+            va = torch.where(va > 1.0, torch.zeros_like(va), va)
+            vb = vb + (s.b(spike) - vb) * 0.5
+            second = (vb - 0.5 >= 0).float()
+            vb = vb * (1 - second)
+            out = out + s.c(F.avg_pool2d(second, 4).flatten(1))
+        return out / 8
+    return Net(call, a=cba(3, 16), b=cba(16, 24, s=2), c=nn.Linear(24 * 16, 10))
+
+
+@small(image(28, 1))
+def capsules():
+    """Routing by agreement: products of small matrices, a softmax over an axis in the middle, squashes."""
+    def squash(v):
+        n = v.square().sum(-1, keepdim=True)
+        return v * (n / (1 + n) / (n + 1e-8).sqrt())
+
+    def call(s, x):
+        u = squash(s.second(F.relu(s.first(x))).unflatten(1, (4, 8)).flatten(3).transpose(2, 3).flatten(1, 2))
+        votes = (s.weight @ u[:, None, :, :, None]).squeeze(-1)
+        logits = torch.zeros_like(votes[..., :1])
+        for _ in range(3):
+            v = squash((logits.softmax(1) * votes).sum(2, keepdim=True))
+            logits = logits + (votes * v).sum(-1, keepdim=True)
+        return v.squeeze(2).norm(dim=-1)
+    return Net(call, first=nn.Conv2d(1, 32, 9), second=nn.Conv2d(32, 32, 9, 2), weight=torch.randn(1, 10, 144, 16, 8) * 0.1)
+
+
+@small(image(112))
+def large_kernels():
+    """Depthwise kernels of 31 x 31 and strips of 1 x 21 beside small ones."""
+    def call(s, x):
+        x = s.stem(x)
+        for norm, big, small_, a, b, mlp in s.blocks:
+            y = F.relu(norm(x))
+            x = x + big(y) + small_(y)
+            x = x + b(a(x)) * x
+            x = x + mlp(x)
+        return s.head(x.mean((2, 3)))
+    dw = lambda k, c=32: nn.Conv2d(c, c, k, padding=tuple(d // 2 for d in (k if isinstance(k, tuple) else (k, k))), groups=c)
+    block = lambda k: nn.ModuleList([nn.BatchNorm2d(32), dw(k), dw(5), dw((1, 21)), dw((21, 1)),
+                                     nn.Sequential(nn.Conv2d(32, 128, 1), nn.GELU(), nn.Conv2d(128, 32, 1))])
+    return Net(call, stem=cba(3, 32, 4, 4), blocks=nn.ModuleList([block(31), block(29)]), head=nn.Linear(32, 10))
+
+
+@small(image(96), opset=13)
+def haar_waves():
+    """Wavelets by strided slices, worked on in each band, put back by stacks."""
+    def down(x):
+        a, b, c, d = x[:, :, ::2, ::2], x[:, :, 1::2, ::2], x[:, :, ::2, 1::2], x[:, :, 1::2, 1::2]
+        return torch.cat([a + b + c + d, a - b + c - d, a + b - c - d, a - b - c + d], 1) / 2
+
+    def up(y):
+        a, b, c, d = y.chunk(4, 1)
+        even = torch.stack([a + b + c + d, a - b + c - d], 3).flatten(2, 3)
+        odd = torch.stack([a + b - c - d, a - b - c + d], 3).flatten(2, 3)
+        return torch.stack([even, odd], 4).flatten(3) / 2
+
+    def call(s, x):
+        y = s.first(x)
+        z = s.inner(down(y))
+        z = z + up(s.deep(down(z)))
+        return s.last(y + up(z)) + x
+    return Net(call, first=nn.Conv2d(3, 16, 3, padding=1), inner=cba(64, 64, act=nn.PReLU), deep=cba(256, 256, 1, act=nn.PReLU), last=nn.Conv2d(16, 3, 3, padding=1))
+
+
+@small(("x", (2, 64, 96), "any"))
+def complex_pairs():
+    """Spectra: complex convolutions by pairs, a mask of magnitude and phase."""
+    class Complex(nn.Module):
+        def __init__(self, i, o):
+            super().__init__()
+            self.r, self.i, self.n = nn.Conv2d(i, o, (5, 2), (2, 1), (2, 0)), nn.Conv2d(i, o, (5, 2), (2, 1), (2, 0)), nn.BatchNorm2d(2 * o)
+
+        def forward(self, r, i):
+            r, i = F.pad(r, (1, 0)), F.pad(i, (1, 0))
+            return F.leaky_relu(self.n(torch.cat([self.r(r) - self.i(i), self.r(i) + self.i(r)], 1)), 0.2).chunk(2, 1)
+
+    def call(s, x):
+        r, i = s.b(*s.a(x[:, :1], x[:, 1:]))
+        y = s.cells(torch.cat([r, i], 1).flatten(1, 2).transpose(1, 2))[0]
+        m = s.mask(y).transpose(1, 2).unflatten(1, (2, 64))
+        size = (m.square().sum(1) + 1e-8).sqrt()
+        phase = torch.atan2(m[:, 1], m[:, 0]) + torch.atan2(x[:, 1], x[:, 0])
+        size = size.tanh() * (x.square().sum(1) + 1e-8).sqrt()
+        return torch.stack([size * phase.cos(), size * phase.sin()], 1)
+    return Net(call, a=Complex(1, 8), b=Complex(8, 16), cells=nn.LSTM(512, 64, batch_first=True), mask=nn.Linear(64, 128))
+
+
+@small(image(64))
+def deformed_samples():
+    """A deformable convolution as exported by hand: offsets, four gathered corners, their weights."""
+    def call(s, x):
+        y = s.first(x)
+        n, c, h, w = y.shape
+        offset, mask = s.offset(y), s.mask(y).sigmoid()
+        gy, gx = torch.meshgrid(torch.arange(h, dtype=torch.float32), torch.arange(w, dtype=torch.float32), indexing="ij")
+        ky, kx = torch.meshgrid(torch.arange(-1.0, 2), torch.arange(-1.0, 2), indexing="ij")
+        py = offset[:, :9] + gy + ky.reshape(9, 1, 1)
+        px = offset[:, 9:] + gx + kx.reshape(9, 1, 1)
+        y0, x0 = py.floor(), px.floor()
+        flat, out = y.flatten(2), 0
+        for dy in (0, 1):
+            for dx in (0, 1):
+                qy, qx = y0 + dy, x0 + dx
+                inside = ((qy >= 0) & (qy < h) & (qx >= 0) & (qx < w)).float()
+                at = (qy.clamp(0, h - 1) * w + qx.clamp(0, w - 1)).long().flatten(1)
+                v = flat.gather(2, at[:, None].expand(-1, c, -1)).unflatten(2, (9, h, w))
+                out = out + v * ((1 - (py - qy).abs()) * (1 - (px - qx).abs()) * inside)[:, None]
+        out = (out * mask[:, None]).flatten(1, 2)
+        return s.last(F.relu(s.mix(out)))
+    return Net(call, first=cba(3, 16, s=2), offset=nn.Conv2d(16, 18, 3, padding=1), mask=nn.Conv2d(16, 9, 3, padding=1),
+               mix=nn.Conv2d(144, 32, 1), last=nn.Conv2d(32, 5, 1))
+
+
+@small(image(128))
+def pose_integral():
+    """Key points: an integral over heat maps, and two one-dimensional classifications."""
+    def call(s, x):
+        y = s.up(levels(s.stages, x)[-1])
+        heat = s.heat(y)
+        p = heat.flatten(2).softmax(-1).view(heat.shape)
+        at = torch.stack([(p.sum(2) * torch.arange(32.0)).sum(-1), (p.sum(3) * torch.arange(32.0)).sum(-1)], -1)
+        token = s.token(heat.flatten(2))
+        token = token + s.gate(token)
+        sx, sy = s.sx(token), s.sy(token)
+        score = torch.minimum(sx.amax(-1), sy.amax(-1))
+        simple = torch.stack([sx.argmax(-1), sy.argmax(-1)], -1).float() / 2
+        return torch.where(score.unsqueeze(-1) > 0, simple, at), at, score
+    return Net(call, stages=backbone(16, 32, 64, 96, act=nn.SiLU), up=nn.Sequential(*[m for i in (96, 64) for m in (
+        nn.ConvTranspose2d(i, 64, 4, 2, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU())]), heat=nn.Conv2d(64, 17, 1),
+        token=nn.Linear(1024, 64), gate=nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 64), nn.SiLU()), sx=nn.Linear(64, 256), sy=nn.Linear(64, 256))
+
+
+@small(image(96), open={2: "H", 3: "W"})
+def depth_bins():
+    """Depth as a sum over bins whose widths the image decides."""
+    def call(s, x):
+        y = levels(s.stages, x)[-1]
+        width = F.relu(s.bins(y.mean((2, 3)))) + 0.1
+        width = 9.9 * width / width.sum(1, keepdim=True)
+        edge = torch.cumsum(F.pad(width, (1, 0), value=0.1), 1)
+        centre = 0.5 * (edge[:, :-1] + edge[:, 1:])
+        y = F.interpolate(y, size=x.shape[2:], mode="bilinear", align_corners=True)
+        return (s.out(y).softmax(1) * centre[:, :, None, None]).sum(1, keepdim=True)
+    return Net(call, stages=backbone(16, 32, 64), bins=nn.Linear(64, 48), out=nn.Conv2d(64, 48, 1))
+
+
+@small(("x", (16000,), "smooth"))
+def keyword_mel():
+    """Mel spectra by convolution, a log, broadcasted residuals over frequency and time, subspectral norms."""
+    def call(s, x):
+        y = F.conv1d(F.pad(x[:, None], (200, 200), mode="reflect"), s.basis, stride=160)
+        y = torch.log(s.mel @ (y[:, :201].square() + y[:, 201:].square()) + 1e-6)
+        y = (y - y.mean(-1, keepdim=True)) / (y.std(-1, keepdim=True) + 1e-5)
+        y = s.first(y[:, None])
+        for f2, norm, f1, pw in s.blocks:
+            z = f2(y)
+            n, c, f, t = z.shape
+            z = norm(z.view(n, c * 5, f // 5, t)).view(n, c, f, t)
+            y = F.relu(y + z + pw(F.silu(f1(z.mean(2, keepdim=True)))))
+        return s.head(y.mean((2, 3)))
+    n = torch.arange(400.0)
+    angle = 2 * torch.pi * n * torch.arange(201.0)[:, None] / 400
+    block = lambda d: nn.ModuleList([nn.Conv2d(16, 16, (3, 1), padding=(1, 0), groups=16), nn.BatchNorm2d(80),
+                                     nn.Conv2d(16, 16, (1, 3), padding=(0, d), dilation=(1, d), groups=16), nn.Conv2d(16, 16, 1)])
+    return Net(call, basis=(torch.cat([angle.cos(), angle.sin()])[:, None] * torch.hann_window(400)), mel=torch.rand(40, 201) ** 8,
+               first=cba(1, 16, 5, (2, 1)), blocks=nn.ModuleList(block(d) for d in (1, 2, 4)), head=nn.Linear(16, 12))
+
+
+@small(image(64))
+def unpooled():
+    """Pools that keep where their values came from, and their inverse."""
+    def call(s, x):
+        x = s.a(x)
+        x, i = F.max_pool2d(x, 2, return_indices=True)
+        x = s.b(x)
+        x, j = F.max_pool2d(x, 2, return_indices=True)
+        back = lambda y, at, w: torch.zeros(y.shape[0], y.shape[1], w * w).scatter(2, at.flatten(2), y.flatten(2)).unflatten(2, (w, w))
+        return s.e(back(s.d(back(s.c(x), j, 32)), i, 64))
+    return Net(call, a=cba(3, 16), b=cba(16, 32), c=cba(32, 32), d=cba(32, 16), e=nn.Conv2d(16, 5, 1))
+
+
+@small(image(64))
+def simple_gates():
+    """Restoration: norms over channels of maps, halves that gate each other, channel weights, shuffles both ways."""
+    def norm(x, w, b):
+        m = x.mean(1, keepdim=True)
+        return w[:, None, None] * (x - m) / ((x - m).pow(2).mean(1, keepdim=True) + 1e-6).sqrt() + b[:, None, None]
+
+    def call(s, x):
+        y = s.first(F.pixel_unshuffle(x, 2))
+        for n1, a, dw, att, b, n2, c, d in s.blocks:
+            p, q = dw(a(norm(y, n1.weight, n1.bias))).chunk(2, 1)
+            z = p * q
+            y = y + b(z * att(z.mean((2, 3), keepdim=True))) * 0.3
+            p, q = c(norm(y, n2.weight, n2.bias)).chunk(2, 1)
+            y = y + d(p * q) * 0.3
+        return x + F.pixel_shuffle(s.last(y), 2)
+    c = lambda i, o, k=1, g=1: nn.Conv2d(i, o, k, padding=k // 2, groups=g)
+    block = lambda: nn.ModuleList([nn.LayerNorm(32), c(32, 64), c(64, 64, 3, 64), c(32, 32), c(32, 32), nn.LayerNorm(32), c(32, 64), c(32, 32)])
+    return Net(call, first=c(12, 32, 3), blocks=nn.ModuleList(block() for _ in range(3)), last=c(32, 12, 3))
+
+
+@small(("x", (500, 3), "smooth"), dynamo=True, opset=18)
+def hash_grids():
+    """Coordinates into tables by exclusive or of products of primes, corners weighed."""
+    def call(s, x):
+        p, out = (x.clamp(-3, 3) + 3) / 6, []
+        for n, table in enumerate(s.tables):
+            q = p * (8 << n)
+            low = q.floor()
+            f, at, sum_ = q - low, low.long(), 0
+            for corner in range(8):
+                bit = torch.tensor([corner & 1, corner >> 1 & 1, corner >> 2])
+                c = at + bit
+                index = (c[..., 0] ^ c[..., 1] * 2654435761 ^ c[..., 2] * 805459861) % 2048
+                w = torch.where(bit.bool(), f, 1 - f).prod(-1, keepdim=True)
+                sum_ = sum_ + F.embedding(index, table) * w
+            out.append(sum_)
+        return s.mlp(torch.cat(out, -1))
+    return Single(call, tables=nn.ParameterList(torch.randn(2048, 2) for _ in range(4)), mlp=nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 4)))
+
+
+@small(("x", (64, 64), "any"))
+def retention():
+    """Linear attention by sums along time, and its twin with a matrix of decays."""
+    def call(s, x):
+        q, k, v, g = s.qkvg(x).unflatten(-1, (4, 4, 16)).permute(2, 0, 3, 1, 4).unbind(0)
+        fq, fk = F.elu(q) + 1, F.elu(k) + 1
+        kv = torch.cumsum(fk.unsqueeze(-1) * v.unsqueeze(-2), 2)
+        a = (fq.unsqueeze(-2) @ kv).squeeze(-2) / ((fq * torch.cumsum(fk, 2)).sum(-1, keepdim=True) + 1e-6)
+        t = torch.arange(64.0)
+        d = t[:, None] - t
+        decay = torch.where(d >= 0, s.gamma ** d.clamp(min=0), 0.0)
+        b = (q @ k.transpose(2, 3) * decay) @ v
+        b = b / (b.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+        return s.out(((a + b) * F.silu(g)).transpose(1, 2).flatten(2))
+    return Net(call, qkvg=nn.Linear(64, 256), gamma=(1 - 2.0 ** -torch.arange(3.0, 7))[:, None, None], out=nn.Linear(64, 64))
+
+
+@small(image(128), fixed=True)
+def matrix_suppression():
+    """Kernels by the best places, masks of them, scores lowered by overlap (matrix suppression)."""
+    def call(s, x):
+        y = levels(s.stages, x)[-1]
+        score, at = s.score(y).sigmoid().flatten(1).topk(40)
+        kernel = s.kernel(y).flatten(2).transpose(1, 2)[0][at[0] % 256]
+        mask = F.conv2d(s.feature(y), kernel[:, :, None, None]).sigmoid()[0]
+        hard = (mask > 0.5).float().flatten(1)
+        area = hard.sum(1)
+        inter = hard @ hard.t()
+        iou = (inter / (area[:, None] + area[None] - inter + 1e-3)).triu(1)
+        iou = iou * (at[0][:, None] // 256 == at[0][None] // 256)
+        decay = (torch.exp(-2 * iou ** 2) / torch.exp(-2 * iou.max(0).values[:, None] ** 2)).min(0).values
+        score = score[0] * decay * (mask.flatten(1) * hard).sum(1) / (area + 1e-3)
+        order = score.argsort(descending=True)[:20]
+        return score[order], F.interpolate(mask[None, order], scale_factor=4.0, mode="bilinear") > 0.5
+    return Net(call, stages=backbone(16, 32, 64), score=nn.Conv2d(64, 8, 3, padding=1), kernel=nn.Conv2d(64, 24, 3, padding=1), feature=nn.Conv2d(64, 24, 1))
+
+
+@small(("x", (300, 5), "smooth"))
+def short_rows():
+    """Norms and softmaxes over rows of three to nine values, axes in odd places."""
+    def call(s, x):
+        y = s.a(x).unflatten(-1, (6, 7))
+        y = s.norm(y)
+        y = y * y.softmax(2) + F.normalize(y, dim=-1)
+        z = y.transpose(2, 3).reshape(-1, 300, 14, 3)
+        z = z - z.logsumexp(-1, keepdim=True) + (z / z.abs().amax(-1, keepdim=True).clamp(min=1e-3))
+        z = z.flatten(2).unflatten(2, (2, 3, 7)).softmax(1)
+        v = z.var(3, keepdim=True) + z.mean((2, 4), keepdim=True)
+        return s.b((z * 2 - v).flatten(2)), F.softmin(y.flatten(1, 2)[..., :5], -1)
+    return Net(call, a=nn.Linear(5, 42), norm=nn.LayerNorm(7), b=nn.Linear(42, 9))
+
+
+@small(image(32))
+def slots():
+    """Slots that compete for places by a softmax over them, updated by GRU cells, decoded by broadcast."""
+    def call(s, x):
+        y = s.norm((s.enc(x) + s.place).flatten(2).transpose(1, 2))
+        k, v = s.k(y), s.v(y)
+        h = s.start.expand(x.shape[0], -1, -1)
+        for _ in range(3):
+            w = (k @ s.q(s.ns(h)).transpose(1, 2) * 32 ** -0.5).softmax(-1) + 1e-8
+            w = w / w.sum(1, keepdim=True)
+            u = w.transpose(1, 2) @ v
+            h = s.cell(u.flatten(0, 1), h.flatten(0, 1)).view(h.shape)
+            h = h + s.mlp(h)
+        z = h.flatten(0, 1)[:, :, None, None].expand(-1, -1, 16, 16) + s.place
+        rgb, alpha = s.dec(z).unflatten(0, (-1, 5)).split((3, 1), 2)
+        return (rgb * alpha.softmax(1)).sum(1), w
+    return Net(call, enc=nn.Sequential(cba(3, 32, 5, 2), cba(32, 32, 5)), place=torch.randn(32, 16, 16) * 0.2, norm=nn.LayerNorm(32), k=nn.Linear(32, 32), v=nn.Linear(32, 32),
+               q=nn.Linear(32, 32), ns=nn.LayerNorm(32), start=torch.randn(1, 5, 32), cell=nn.GRUCell(32, 32), mlp=nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)),
+               dec=nn.Sequential(cba(32, 32, 5), nn.Conv2d(32, 4, 3, padding=1)))
+
+
+@small(("a", (60, 34), "any"), ("b", (60, 34), "any"))
+def matched_points():
+    """Two sets matched: cross attention, scores, rows and columns normalized in turn in logs, mutual best."""
+    def call(s, a, b):
+        enc = lambda p: s.place(p[..., :2]) + s.lift(p[..., 2:])
+        a, b = enc(a), enc(b)
+        for att, mlp in s.layers:
+            a, b = (a + mlp(torch.cat([a, att(a, b, b, need_weights=False)[0]], -1)), b + mlp(torch.cat([b, att(b, a, a, need_weights=False)[0]], -1)))
+        z = F.pad(a @ b.transpose(1, 2) / 48 ** 0.5, (0, 1, 0, 1), value=0.5)
+        u = v = torch.zeros_like(z[:, 0])
+        for _ in range(10):
+            u = s.mu - torch.logsumexp(z + v[:, None], 2)
+            v = s.mu - torch.logsumexp(z + u[..., None], 1)
+        z = z + u[..., None] + v[:, None]
+        best, at = z[:, :-1, :-1].max(2)
+        back = z[:, :-1, :-1].argmax(1)
+        mutual = torch.arange(60)[None] == back.gather(1, at)
+        return torch.where(mutual & (best.exp() > 0.01), at, -1), torch.where(mutual, best.exp(), 0.0)
+    return Net(call, place=nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 48)), lift=nn.Linear(32, 48), mu=torch.randn(61) * 0.1 - 4,
+               layers=nn.ModuleList(nn.ModuleList([nn.MultiheadAttention(48, 4, batch_first=True), nn.Sequential(nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 48))]) for _ in range(2)))

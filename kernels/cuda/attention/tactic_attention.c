@@ -131,8 +131,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                         int32_t queries, qb_kernel **out) {
     attention_state s;
     qb_cuda_device device;
-    if (!qb_cuda_attention_of(problem, queries, &s.p))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!qb_cuda_attention_of(problem, queries, &s.p)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
     bool wgmma = queries == WGMMA;
     const qb_cuda_need need = {.wgmma = wgmma,

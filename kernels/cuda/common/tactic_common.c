@@ -46,6 +46,15 @@ qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     return QB_OK;
 }
 
+qb_status qb_cuda_not_for(qb_ctx *cx, const qb_tactic *tactic) {
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+}
+
+qb_status qb_cuda_set_up(qb_kernel *kernel, void (*setup)(qb_kernel *)) {
+    if (setup) setup(kernel);
+    return QB_OK;
+}
+
 bool qb_cuda_is_countable(const qb_desc *d) {
     const int64_t count = qb_shape_count(&d->shape);
     return qb_shape_known(&d->shape) && count >= 0 && count <= INT32_MAX;

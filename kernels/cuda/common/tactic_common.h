@@ -12,6 +12,10 @@ void qb_cuda_choose_layouts(const qb_problem *from, qb_problem *to, qb_desc *in)
  * device. */
 qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *finalized,
                          const void *state, size_t bytes, qb_kernel **out);
+/* UNSUPPORTED: what a tactic answers that is given a problem it does not take. */
+qb_status qb_cuda_not_for(qb_ctx *cx, const qb_tactic *tactic);
+/* Calls `setup` unless it is NULL; QB_OK. */
+qb_status qb_cuda_set_up(qb_kernel *kernel, void (*setup)(qb_kernel *));
 /* At most INT32_MAX elements: kernels that count in 32 bits. */
 bool qb_cuda_is_countable(const qb_desc *d);
 /* ... row-major, or not settled, and no slice. */
@@ -47,6 +51,48 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
         return SYMBOL##_compete(cx, tactic, problem, constant, 0, out);                            \
     }                                                                                              \
     QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, SYMBOL##_compete)
+/* The same of LOWER, which tells whether the tactic takes a problem of this kind and fills in what
+ * its kernel holds: lower(problem, &finalized, in, &state), with layouts as qb_cuda_choose_layouts
+ * chooses them. SETUP(kernel) sets what else a kernel has; NULL: nothing. */
+#define QB_CUDA_TACTIC_LOWERED(SYMBOL, NAME, KIND, EXACTNESS, STATE, LOWER, LAUNCH, SETUP)         \
+    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
+        qb_problem finalized;                                                                      \
+        qb_desc in[QB_MAX_INPUTS];                                                                 \
+        STATE state;                                                                               \
+        (void)constant;                                                                            \
+        return problem->kind == KIND && LOWER(problem, &finalized, in, &state);                    \
+    }                                                                                              \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        qb_problem finalized;                                                                      \
+        qb_desc in[QB_MAX_INPUTS];                                                                 \
+        STATE state;                                                                               \
+        (void)constant, (void)threads;                                                             \
+        if (!LOWER(problem, &finalized, in, &state)) return qb_cuda_not_for(cx, tactic);           \
+        QB_TRY(qb_cuda_create(cx, tactic, &finalized, &state, sizeof state, out));                 \
+        (*out)->launch = LAUNCH;                                                                   \
+        return qb_cuda_set_up(*out, SETUP);                                                        \
+    }                                                                                              \
+    QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
+/* The same where everything is row-major: lower(problem, &state). */
+#define QB_CUDA_TACTIC_LOWERED_ROW(SYMBOL, NAME, KIND, EXACTNESS, STATE, LOWER, LAUNCH, SETUP)     \
+    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
+        STATE state;                                                                               \
+        (void)constant;                                                                            \
+        return problem->kind == KIND && LOWER(problem, &state);                                    \
+    }                                                                                              \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        STATE state;                                                                               \
+        (void)constant, (void)threads;                                                             \
+        if (!LOWER(problem, &state)) return qb_cuda_not_for(cx, tactic);                           \
+        QB_TRY(qb_cuda_create_row(cx, tactic, problem, &state, sizeof state, out));                \
+        (*out)->launch = LAUNCH;                                                                   \
+        return qb_cuda_set_up(*out, SETUP);                                                        \
+    }                                                                                              \
+    QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
 #define QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, COMPETE)                                 \
     const qb_tactic qb_tactic_##SYMBOL = {.name = "cuda." NAME,                                    \
                                           .backend = "cuda",                                       \

@@ -208,57 +208,118 @@ QB_DEVICE void add_line(const qb_cuda_conv &p, const char *line, const char *wei
     }
 }
 
+// The first of the pixels and of the channels that a thread has.
+struct place {
+    int c, x, y, n;
+};
+
+QB_DEVICE place place_of(const qb_cuda_conv &p, uint32_t i) {
+    uint32_t pieces = (p.in_c + CHANNELS - 1) / CHANNELS, groups = (p.out_w + PIXELS - 1) / PIXELS;
+    place at;
+    at.c = i % pieces * CHANNELS, i /= pieces;
+    at.x = i % groups * PIXELS, i /= groups;
+    at.y = i % p.out_h, at.n = i / p.out_h;
+    return at;
+}
+
+template <bool F16, int KW, int STRIDE, bool ALIGNED, class T>
+QB_DEVICE void add_kernel_row(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const place &at,
+                              int r, T (&sum)[PIXELS][CHANNELS]) {
+    constexpr int BYTES = depthwise_of<F16>::bytes;
+    const int row_words = F16 ? p.kernel_w : (p.kernel_w + 3) / 4; // of the weight, for a channel
+    const int iy = at.y * p.stride_h - p.pad_h + r * p.dilation_h, left = p.in_c - at.c;
+    if (iy < 0 || iy >= p.in_h) return;
+    const char *line =
+        (const char *)io.in +
+        (((size_t)at.n * p.in_h + iy) * p.in_w * p.in_total + p.in_offset + at.c) * BYTES;
+    const char *weight = io.packed + ((size_t)r * row_words * p.n_pad + at.c) * 4;
+    if (!F16 && p.in_signed)
+        add_line<F16, KW, STRIDE, ALIGNED, true>(p, line, weight, at.x, left, sum);
+    else
+        add_line<F16, KW, STRIDE, ALIGNED, false>(p, line, weight, at.x, left, sum);
+}
+
+// Is the activation a clamp? Do eight channels leave at once?
+static __host__ __device__ bool is_clamp(const qb_cuda_conv &p) {
+    return p.epilogue == QB_EPILOGUE_F16 || p.epilogue == QB_EPILOGUE_PLAIN ||
+           p.epilogue == QB_EPILOGUE_SATURATE || p.epilogue == QB_EPILOGUE_CLASS;
+}
+static __host__ __device__ bool is_by_eight(const qb_cuda_conv &p) {
+    return is_clamp(p) || (p.wide && p.out_dtype != QB_DTYPE_F32 && p.res_dtype == QB_DTYPE_NONE);
+}
+
+template <bool F16, class T>
+QB_DEVICE void store_eight(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const place &at, int k,
+                           const T (&sum)[CHANNELS]) {
+    const int row = (at.n * p.out_h + at.y) * p.out_w + at.x + k;
+    const int cls = qb_class(p, io, at.y, at.x + k);
+    if (is_clamp(p))
+        epilogue(p, io, sum, row, cls, at.c);
+    else
+        epilogue_any<F16>(p, io, sum, row, cls, at.c);
+}
+
 template <bool F16, int KW, int STRIDE, bool ALIGNED>
-static __global__ void __launch_bounds__(THREADS, F16      ? (KW > 5 ? 2 : 3)
-                                                  : KW > 0 ? 5
-                                                           : 4)
+static __global__ void __launch_bounds__(THREADS, F16                          ? (KW > 5 ? 2 : 3)
+                                                  : KW > 0 && KW * STRIDE < 14 ? 5
+                                                                               : 4)
     depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
               uint32_t count) {
     typedef typename depthwise_of<F16>::sum_type sum_type;
-    constexpr int BYTES = depthwise_of<F16>::bytes;
-    const int row_words = F16 ? p.kernel_w : (p.kernel_w + 3) / 4; // of the weight, for a channel
     __shared__ sum_type memory[CHANNELS][THREADS];
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
-    uint32_t pieces = (p.in_c + CHANNELS - 1) / CHANNELS, groups = (p.out_w + PIXELS - 1) / PIXELS;
-    int c = i % pieces * CHANNELS, x = i / pieces % groups * PIXELS;
-    int y = i / pieces / groups % p.out_h, n = i / pieces / groups / p.out_h;
+    const place at = place_of(p, i);
     sum_type sum[PIXELS][CHANNELS] = {};
-    for (int r = 0; r < p.kernel_h; r++) {
-        int iy = y * p.stride_h - p.pad_h + r * p.dilation_h;
-        if (iy < 0 || iy >= p.in_h) continue;
-        const char *line =
-            (const char *)io.in +
-            (((size_t)n * p.in_h + iy) * p.in_w * p.in_total + p.in_offset + c) * BYTES;
-        const char *weight = io.packed + ((size_t)r * row_words * p.n_pad + c) * 4;
-        if (!F16 && p.in_signed)
-            add_line<F16, KW, STRIDE, ALIGNED, true>(p, line, weight, x, p.in_c - c, sum);
-        else
-            add_line<F16, KW, STRIDE, ALIGNED, false>(p, line, weight, x, p.in_c - c, sum);
-    }
-    int row = (n * p.out_h + y) * p.out_w + x;
-    bool bounds = F16 ? p.epilogue == QB_EPILOGUE_F16
-                      : p.epilogue == QB_EPILOGUE_PLAIN || p.epilogue == QB_EPILOGUE_SATURATE ||
-                            p.epilogue == QB_EPILOGUE_CLASS;
-    bool by_eight = p.wide && p.out_dtype != QB_DTYPE_F32 && p.res_dtype == QB_DTYPE_NONE;
+    for (int r = 0; r < p.kernel_h; r++)
+        add_kernel_row<F16, KW, STRIDE, ALIGNED>(p, io, at, r, sum);
+    const bool by_eight = is_by_eight(p);
 #pragma unroll
     for (int k = 0; k < PIXELS; k++) {
-        if (x + k >= p.out_w) break;
-        int cls = qb_class(p, io, y, x + k);
-        if (bounds) {
-            epilogue(p, io, sum[k], row + k, cls, c);
-            continue;
-        }
+        if (at.x + k >= p.out_w) break;
         if (by_eight) {
-            epilogue_any<F16>(p, io, sum[k], row + k, cls, c);
+            store_eight<F16>(p, io, at, k, sum[k]);
             continue;
         }
+        const int row = (at.n * p.out_h + at.y) * p.out_w + at.x + k;
+        const int cls = qb_class(p, io, at.y, at.x + k);
 #pragma unroll
         for (int j = 0; j < CHANNELS; j++) memory[j][threadIdx.x] = sum[k][j]; // a thread's own
 #pragma unroll 1
-        for (int j = 0; j < CHANNELS && c + j < p.out_c; j++)
-            qb_epilogue_one(p, io, memory[j][threadIdx.x], row + k, cls, c + j);
+        for (int j = 0; j < CHANNELS && at.c + j < p.out_c; j++)
+            qb_epilogue_one(p, io, memory[j][threadIdx.x], row, cls, at.c + j);
     }
+}
+
+// The same where there are few pixels, as at batch 1: the warps of a block share out the rows of
+// the kernel, whose data is under way at once, and then have a pixel each.
+template <bool F16, int KW, int STRIDE>
+static __global__ void __launch_bounds__(THREADS)
+    depthwise_rows(const __grid_constant__ qb_cuda_conv p,
+                   const __grid_constant__ qb_cuda_conv_io io, uint32_t count) {
+    typedef typename depthwise_of<F16>::sum_type sum_type;
+    constexpr int WARPS = THREADS / 32;
+    static_assert(WARPS == PIXELS, "a pixel for each warp");
+    __shared__ sum_type memory[WARPS][PIXELS][CHANNELS][32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t i = blockIdx.x * 32 + lane;
+    const place at = place_of(p, min(i, count - 1));
+    sum_type sum[PIXELS][CHANNELS] = {};
+#pragma unroll 1
+    for (int r = warp; r < p.kernel_h; r += WARPS)
+        add_kernel_row<F16, KW, STRIDE, true>(p, io, at, r, sum);
+#pragma unroll
+    for (int k = 0; k < PIXELS; k++)
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++) memory[warp][k][c][lane] = sum[k][c];
+    __syncthreads();
+    if (i >= count || at.x + warp >= p.out_w) return;
+    sum_type all[CHANNELS] = {};
+#pragma unroll
+    for (int w = 0; w < WARPS; w++)
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++) all[c] += memory[w][warp][c][lane];
+    store_eight<F16>(p, io, at, warp, all);
 }
 
 template <bool F16, int KW, int STRIDE, bool ALIGNED>
@@ -267,6 +328,10 @@ static int launch(const qb_cuda_conv_call *call) {
     int64_t count = (int64_t)p->batch * p->out_h * ((p->out_w + PIXELS - 1) / PIXELS) *
                     ((p->in_c + CHANNELS - 1) / CHANNELS);
     unsigned blocks = (unsigned)((count + THREADS - 1) / THREADS);
+    if constexpr (KW > 1 && ALIGNED)
+        if (blocks <= (unsigned)call->multiprocessors && p->kernel_h > 1 && is_by_eight(*p))
+            return qb_launch(depthwise_rows<F16, KW, STRIDE>, (unsigned)((count + 31) / 32),
+                             THREADS, 0, call->stream, *p, *call->io, (uint32_t)count);
     return qb_launch(depthwise<F16, KW, STRIDE, ALIGNED>, blocks, THREADS, 0, call->stream, *p,
                      *call->io, (uint32_t)count);
 }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/common/copies.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/conv/conv.h"
+#include "kernels/cuda/conv/tile_tactics.h"
 
 // Byte offset of 16-byte piece `piece` of row `row` of K bytes.
 template <int K> QB_DEVICE uint32_t swizzled(int row, int piece) {
@@ -34,6 +35,24 @@ template <int ROWS, int CHANNELS, int K, int GROUPS, int ELEMENT> struct tile {
                   "pieces");
     static_assert(shared_bytes == QB_CUDA_MMA_SHARED(ROWS, CHANNELS, K), "what tactics ask for");
     static_assert(threads * 64 <= shared_bytes, "staging of the general epilogue");
+    QB_DEVICE int thread() { return threadIdx.x; }
+    QB_DEVICE void sync() { __syncthreads(); }
+};
+
+// A tile whose warps share out K: each computes sums of all of it, from steps in a slice of shared
+// memory of its own, and waits for no other until they are added up.
+template <int ROWS, int CHANNELS, int K, int GROUPS, int ELEMENT> struct sliced_tile {
+    static constexpr int rows = ROWS, channels = CHANNELS, k = K, element = ELEMENT;
+    static constexpr int warps = 4 * GROUPS, threads = 32 * warps;
+    static constexpr int mt = ROWS / 16, stages = QB_CUDA_SLICED_STAGES;
+    static constexpr int pieces = K / 16, lines = 32 / pieces;
+    static constexpr int a_pieces = ROWS / lines, b_pieces = CHANNELS / lines; // of a lane
+    static constexpr int stage_bytes = (ROWS + CHANNELS) * K, slice_bytes = stages * stage_bytes;
+    static constexpr int shared_bytes = warps * slice_bytes;
+    static_assert(K == 64 && CHANNELS == 64 && mt * 16 == ROWS, "layout of a warp's sums");
+    static_assert(ROWS * CHANNELS * 4 <= slice_bytes, "sums take the place of the steps");
+    QB_DEVICE int thread() { return threadIdx.x & 31; }
+    QB_DEVICE void sync() { __syncwarp(); }
 };
 
 // What one thread copies: fixed rows, one 16-byte column of K. K is counted in bytes.
@@ -47,7 +66,7 @@ template <class T> struct loader {
 
     __device__ void init(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row0, int channel0,
                          int step) {
-        int piece = threadIdx.x % T::pieces, line = threadIdx.x / T::pieces;
+        int piece = T::thread() % T::pieces, line = T::thread() / T::pieces;
         int tap_bytes = p.k_pad * T::element, k_steps = tap_bytes / T::k, tap = step / k_steps;
         tap_t = tap / p.kernel_w / p.kernel_h;
         tap_r = tap / p.kernel_w % p.kernel_h;
@@ -141,7 +160,7 @@ QB_DEVICE void main_loop(const qb_cuda_conv &p, loader<T> &from, int steps, uint
     int stage = 0, next = T::stages - 1;
     for (int s = 0; s < steps; s++) {
         qb_copies_wait<T::stages - 2>();
-        __syncthreads();
+        T::sync();
         if (s + T::stages - 1 < steps) from.load(p, shared + next * T::stage_bytes);
         qb_copies_commit();
         multiply_step<T, SIGNED>(shared + stage * T::stage_bytes, warp_row, warp_channel, acc);
@@ -149,7 +168,7 @@ QB_DEVICE void main_loop(const qb_cuda_conv &p, loader<T> &from, int steps, uint
         next = next + 1 == T::stages ? 0 : next + 1;
     }
     qb_copies_wait<0>();
-    __syncthreads();
+    T::sync();
 }
 
 // Four sums, of either type, as they lie in the workspace.
@@ -173,6 +192,32 @@ QB_DEVICE void store_partial(const qb_cuda_conv &p, const qb_cuda_conv_io &io, i
         for (int j = 0; j < 4; j++)
             to[j] = words_of(&acc[i / 2][2 * j][i % 2 * 2], &acc[i / 2][2 * j + 1][i % 2 * 2]);
     }
+}
+
+// Where four channels' sums of a row lie in a slice: no two lanes that write at once, nor those
+// that read a row, meet in a bank.
+QB_DEVICE int exchanged(int row, int four) {
+    return row * 256 + ((four ^ (four >> 3 & 1) ^ (row & 1) << 1) << 4);
+}
+
+// A lane's sums into its warp's slice.
+template <class T, class Sum> QB_DEVICE void leave_sums(char *slice, Sum (&acc)[T::mt][8][4]) {
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int i = 0; i < T::mt * 2; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            *(uint4 *)(slice + exchanged((lane >> 2) + i * 8, (lane & 3) * 4 + j)) =
+                words_of(&acc[i / 2][2 * j][i % 2 * 2], &acc[i / 2][2 * j + 1][i % 2 * 2]);
+}
+
+// A sum of all slices, in their order.
+template <class T, class Sum> QB_DEVICE Sum take_sum(const char *slices, int row, int channel) {
+    const char *at = slices + exchanged(row, channel >> 2) + (channel & 3) * 4;
+    Sum sum = 0;
+#pragma unroll
+    for (int w = 0; w < T::warps; w++) sum += *(const Sum *)(at + w * T::slice_bytes);
+    return sum;
 }
 
 #endif

@@ -114,8 +114,7 @@ static qb_status open_device(qb_ctx *cx, const qb_tactic *tactic, conv_state *st
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorithm *algorithm,
                         const qb_problem *problem, const bool *constant, qb_kernel **out) {
     conv_state state = {.algorithm = algorithm};
-    if (!lower(algorithm, problem, constant, &state.conv))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(algorithm, problem, constant, &state.conv)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(open_device(cx, tactic, &state));
     qb_kernel *kernel;
     QB_TRY(qb_kernel_alloc(cx, tactic, problem, &kernel));
@@ -166,10 +165,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
 #define RUN_90a(FUNCTION) NULL
 #endif
 #define RUN_PORTABLE(FUNCTION) FUNCTION
-#define NEED_90a(M, N, K)                                                                          \
+#define NEED_90a(KERNEL, M, N, K, GROUPS)                                                          \
     { .wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED }
-#define NEED_PORTABLE(M, N, K)                                                                     \
-    { .shared_bytes = QB_CUDA_MMA_SHARED(M, N, K) }
+#define NEED_PORTABLE(KERNEL, M, N, K, GROUPS)                                                     \
+    { .shared_bytes = QB_CUDA_SHARED_##KERNEL(M, N, K, GROUPS) }
 #define IS_F16_s8 false
 #define IS_F16_f16 true
 
@@ -178,8 +177,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
     CONV(cuda_conv_##TYPE##_##KERNEL##_##M##x##N##x##K##SUFFIX,                                    \
          "conv_" #TYPE "." #KERNEL "_nhwc_" #M "x" #N "x" #K #SUFFIX, EXACTNESS,                   \
          .packing = QB_CUDA_PACKING_TENSOR, .m = M, .n = N, .k = K, .groups = GROUPS,              \
-         .need = NEED_##ARCHITECTURE(M, N, K), .epilogues = QB_EPILOGUES_##EPILOGUES,              \
-         .smooth = SMOOTH, .splitk = SPLITK, .f16 = IS_F16_##TYPE,                                 \
+         .need = NEED_##ARCHITECTURE(KERNEL, M, N, K, GROUPS),                                     \
+         .epilogues = QB_EPILOGUES_##EPILOGUES, .smooth = SMOOTH, .splitk = SPLITK,                \
+         .f16 = IS_F16_##TYPE,                                                                     \
          .fits = RUN_##ARCHITECTURE(qb_cuda_fits_##TYPE##_##KERNEL##_##M##x##N##x##K),             \
          .run = RUN_##ARCHITECTURE(qb_cuda_conv_##TYPE##_##KERNEL##_##M##x##N##x##K))
 #define QB_CUDA_TILE(ARCHITECTURE, KERNEL, TYPE, M, N, K, GROUPS, SCHEDULE, EPILOGUES, CONV,       \

@@ -106,8 +106,7 @@ static qb_status cuda_conv_pool_create(qb_ctx *cx, const qb_tactic *tactic,
     qb_cuda_stem_pool pool;
     qb_cuda_device device;
     (void)threads;
-    if (!lower(problem, constant, &pool))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, constant, &pool)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(qb_cuda_need_check(cx, tactic->name, &need, &device));
     pool.rows = choose_rows(&pool, device.multiprocessors);

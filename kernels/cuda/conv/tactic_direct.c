@@ -113,8 +113,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     qb_problem finalized;
     qb_desc in[4];
     qb_cuda_direct d;
-    if (!lower(problem, constant, smooth, &finalized, in, &d))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, constant, smooth, &finalized, in, &d)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create(cx, tactic, &finalized, &d, sizeof d, out));
     qb_kernel *kernel = *out;
     kernel->packed_bytes = (size_t)d.packed_bytes;

@@ -116,8 +116,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
                         const qb_problem *problem, const bool *constant, int threads,
                         qb_kernel **out) {
     inner_problem inner;
-    if (!lower(problem, constant, &inner))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, constant, &inner)) return qb_cuda_not_for(cx, tactic);
     int64_t end = 0;
     patches_state s = {.patches = inner.patches};
     qb_cuda_reserve(&end, (int64_t)qb_desc_bytes(&inner.in[QB_IN_DATA]) + QB_BUFFER_SLACK);

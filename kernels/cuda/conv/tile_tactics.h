@@ -3,6 +3,16 @@
 #ifndef QB_CUDA_TILE_TACTICS_H
 #define QB_CUDA_TILE_TACTICS_H
 
+/* Shared memory of a block of conv_<kernel>.cuh, for each warp group of a sliced tile. */
+#define QB_CUDA_SLICED_STAGES 3
+#define QB_CUDA_SHARED_mma(M, N, K, GROUPS) QB_CUDA_MMA_SHARED(M, N, K)
+#define QB_CUDA_SHARED_mma_sliced(M, N, K, GROUPS)                                                 \
+    (4 * (GROUPS)*QB_CUDA_SLICED_STAGES * ((M) + (N)) * (K))
+
+/* Sets of one epilogue, that takes all problems. */
+#define QB_EPILOGUES_ANY QB_EPILOGUE_BIT(GENERAL)
+#define QB_EPILOGUES_F16_ANY QB_EPILOGUE_BIT(F16_GENERAL)
+
 #define QB_TILE_NONE(ROW, ...)
 #define QB_TILE_EXACT(ROW, ...) ROW(, false, false, QB_EXACT, __VA_ARGS__)
 #define QB_TILE_SPLITK(ROW, ...) ROW(_splitk, false, true, QB_EXACT, __VA_ARGS__)

@@ -182,8 +182,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                         bool lowered, const matmul_state *state, qb_kernel **out) {
     qb_problem finalized;
     qb_desc in[4];
-    if (!lowered)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lowered) return qb_cuda_not_for(cx, tactic);
     qb_cuda_choose_layouts(problem, &finalized, in);
     QB_TRY(qb_cuda_create(cx, tactic, &finalized, state, sizeof *state, out));
     qb_kernel *kernel = *out;

@@ -93,8 +93,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
                         qb_kernel **out) {
     conv_problem c;
     matmul_state s;
-    if (!lower(problem, constant, &c))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, constant, &c)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create_around(cx, tactic, problem, conv, &c.problem, constant, threads, &s,
                                  sizeof s, out));
     qb_kernel *kernel = *out;

@@ -135,8 +135,7 @@ static qb_status cuda_matmul_integer_cublaslt_create(qb_ctx *cx, const qb_tactic
     char impl[64] = "";
     int32_t variant = problem->variant;
     (void)threads;
-    if (!lower_library(problem, constant, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower_library(problem, constant, &s)) return qb_cuda_not_for(cx, tactic);
     int64_t packed = 0;
     qb_cuda_reserve(&packed, (int64_t)s.gemm.n * s.gemm.k);
     s.at_columns = qb_cuda_reserve(&packed, (int64_t)s.gemm.n * 4);
@@ -164,12 +163,6 @@ QB_CUDA_TACTIC(cuda_matmul_integer_cublaslt, "matmul_integer.cublaslt", QB_KIND_
 
 /* ---- plain ----------------------------------------------------------------------------------- */
 
-static bool cuda_matmul_integer_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_integer x;
-    (void)constant;
-    return lower(problem, &x);
-}
-
 static qb_status launch_plain(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(
         cx,
@@ -179,16 +172,5 @@ static qb_status launch_plain(qb_ctx *cx, const qb_kernel *kernel, const qb_laun
         kernel->tactic->name);
 }
 
-static qb_status cuda_matmul_integer_create(qb_ctx *cx, const qb_tactic *tactic,
-                                            const qb_problem *problem, const bool *constant,
-                                            int threads, qb_kernel **out) {
-    qb_cuda_integer x;
-    (void)constant, (void)threads;
-    if (!lower(problem, &x))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &x, sizeof x, out));
-    (*out)->launch = launch_plain;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_matmul_integer, "matmul_integer", QB_KIND_MATMUL_INTEGER, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_matmul_integer, "matmul_integer", QB_KIND_MATMUL_INTEGER, QB_EXACT,
+                           qb_cuda_integer, lower, launch_plain, NULL);

@@ -26,6 +26,7 @@ typedef struct qb_cuda_chain_operation {
     uint8_t from[3];
     uint8_t slot;   /* the result goes there as well; QB_CUDA_CHAIN_SLOTS: nobody else wants it */
     uint8_t divide; /* QUANTIZE: by a quotient, else by a product */
+    uint8_t narrow; /* of integers: to 32 bits */
 } qb_cuda_chain_operation;
 
 #define QB_CUDA_CHAIN_WALKS 2 /* each has the result and two inputs */
@@ -44,7 +45,10 @@ typedef struct qb_cuda_chain {
 /* The program; the walks and the values of inputs and result are left to the caller. False where
  * more results wait at once than there are slots. */
 bool qb_cuda_chain_compile(const qb_chain *chain, qb_cuda_chain *out);
-/* Unused inputs are NULL. Returns a code of the CUDA runtime (0: fine). */
+/* Unused inputs are NULL; `integer`: of a chain of integers. Return a code of the CUDA runtime (0:
+ * fine). */
+int qb_cuda_chain_integer_run(const qb_cuda_chain *p, const void *const in[QB_CHAIN_INPUTS],
+                              void *out, void *stream);
 int qb_cuda_chain_run(const qb_cuda_chain *p, const void *const in[QB_CHAIN_INPUTS], void *out,
                       void *stream);
 

@@ -1,7 +1,7 @@
-// Maximum and average pooling. A thread takes 16, 8 or 1 channels of an output pixel (1 where the
-// channels do not lie together). Windows that are large, of few outputs, are shared by 8, 32, 128
-// or 512 threads, which meet in shared memory. Bound by device memory, and by L1 where windows
-// overlap.
+// Maximum and average pooling. A thread takes 16, 8, 4 or 1 channels of an output pixel (1 where
+// the channels do not lie together, 4 of averages over few large windows). Windows that are large,
+// of few outputs, are shared by 8, 32, 128 or 512 threads, which meet in shared memory. Bound by
+// device memory, and by L1 where windows overlap.
 //
 // Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
 // halves of words, two a comparison. Averages sum in double, as the reference does; sums of
@@ -38,14 +38,22 @@ struct place {
     int n, c, z, y, x;
 };
 
+// at % n, which leaves at / n: without a division where there is one.
+QB_DEVICE int take(uint32_t &at, uint32_t n) {
+    if (n == 1) return 0;
+    const uint32_t whole = at / n, part = at - whole * n;
+    at = whole;
+    return (int)part;
+}
+
 QB_DEVICE place place_of(const qb_cuda_window &w, uint32_t at, int width) {
     place p;
     uint32_t pieces = w.out_c / width;
-    if (w.channels_last) p.c = at % pieces * width, at /= pieces;
-    p.x = at % w.out[2], at /= w.out[2];
-    p.y = at % w.out[1], at /= w.out[1];
-    p.z = at % w.out[0], at /= w.out[0];
-    if (!w.channels_last) p.c = at % pieces * width, at /= pieces;
+    if (w.channels_last) p.c = take(at, pieces) * width;
+    p.x = take(at, w.out[2]);
+    p.y = take(at, w.out[1]);
+    p.z = take(at, w.out[0]);
+    if (!w.channels_last) p.c = take(at, pieces) * width;
     p.n = at;
     return p;
 }
@@ -101,7 +109,7 @@ struct greatest {
 
 // Calls each(at) with the first elements of taps part, part + STEP, ... of a window.
 // Without sharing there is nothing to divide, nor where all lines of the plane follow each other.
-template <int STEP, class Each>
+template <int STEP, int UNROLL, class Each>
 QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const span &x, int part,
                     int64_t from, Each each) {
     int height = y.end - y.first, wide = x.end - x.first;
@@ -111,7 +119,7 @@ QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const
                     w.in_stride[3] == wide * w.in_stride[4];
         int64_t begin = from + (z.start + z.first * w.dilation[0]) * w.in_stride[2] +
                         (y.start + y.first) * w.in_stride[3] + (x.start + x.first) * w.in_stride[4];
-#pragma unroll 4
+#pragma unroll(UNROLL)
         for (int t = part; t < taps && flat; t += STEP) each(begin + t * w.in_stride[4]);
         if (flat) return;
 #pragma unroll 4
@@ -143,18 +151,40 @@ template <bool MAX, class T> QB_DEVICE T joined(T a, T b) {
         return a + b;
 }
 
+// Sums (or maxima) of the lanes that share a window, by a step of half as many lanes and channels
+// each: a lane hands on the half of its channels that the other one keeps, until each has one. The
+// number of the first channel that the lane has left.
+template <int V, bool MAX, int OUTPUTS, int STEP = 16, int N = V, class T>
+QB_DEVICE int halve(T (&sum)[V]) {
+    if constexpr (STEP < OUTPUTS) {
+        return 0;
+    } else {
+        constexpr int KEPT = N > 1 ? N / 2 : 1;
+        const bool upper = N > 1 && (threadIdx.x & STEP) != 0;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            const T other = N > 1 && !upper ? sum[KEPT + i] : sum[i];
+            const T own = upper ? sum[KEPT + i] : sum[i];
+            sum[i] = joined<MAX>(own, __shfl_xor_sync(0xffffffffu, other, STEP));
+        }
+        return (upper ? KEPT : 0) + halve<V, MAX, OUTPUTS, STEP / 2, KEPT>(sum);
+    }
+}
+
+// Channels that a lane has left of V after halving by lanes of `outputs` windows.
+static constexpr int kept_of(int v, int outputs) {
+    for (int step = 16; step >= outputs && v > 1; step /= 2) v /= 2;
+    return v;
+}
+
 // Sums (or maxima) of the threads of a warp that share a window, into shared memory. A block has
 // `OUTPUTS` windows, thread i works on window i % OUTPUTS.
 template <int V, bool MAX, int WARPS, int OUTPUTS, class T>
 QB_DEVICE void meet(T (&sum)[V], T (&memory)[V][WARPS][OUTPUTS]) {
+    const int first = halve<V, MAX, OUTPUTS>(sum);
 #pragma unroll
-    for (int i = 0; i < V; i++)
-#pragma unroll
-        for (int step = 16; step >= OUTPUTS; step /= 2)
-            sum[i] = joined<MAX>(sum[i], __shfl_xor_sync(0xffffffffu, sum[i], step));
-    if (threadIdx.x % 32 < OUTPUTS)
-#pragma unroll
-        for (int i = 0; i < V; i++) memory[i][threadIdx.x / 32][threadIdx.x % 32] = sum[i];
+    for (int i = 0; i < kept_of(V, OUTPUTS); i++)
+        memory[first + i][threadIdx.x / 32][threadIdx.x % OUTPUTS] = sum[i];
     __syncthreads();
 }
 
@@ -217,20 +247,22 @@ static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS
     for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
     if constexpr (MAX && V == 16) {
         greatest g;
-        walk<THREADS_OF_WINDOW>(p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
-            g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
-        });
+        walk<THREADS_OF_WINDOW, V <= 4 ? 8 : 4>(
+            p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
+                g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
+            });
         if (THREADS_OF_WINDOW == 1 && p.keeps && win.taps() > 0) {
             if (valid) g.store(p.in, out, win.end);
             return;
         }
         if (part < win.taps()) g.quantized(p.in, sum);
     } else {
-        walk<THREADS_OF_WINDOW>(p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
-            float v[V];
-            qb_load_unscaled<V>(p.in, in, at, v);
-            add<V, MAX>(p, v, sum);
-        });
+        walk<THREADS_OF_WINDOW, V <= 4 ? 8 : 4>(p.w, win.z, win.y, win.x, part, win.from,
+                                                [&](int64_t at) {
+                                                    float v[V];
+                                                    qb_load_unscaled<V>(p.in, in, at, v);
+                                                    add<V, MAX>(p, v, sum);
+                                                });
     }
     if constexpr (THREADS_OF_WINDOW == 1) {
         if (valid) finish<V, MAX>(p, win, sum, out, win.end);
@@ -273,7 +305,8 @@ static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t
 extern "C" int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream) {
     cudaStream_t s = (cudaStream_t)stream;
     bool max = p->kind == QB_POOL_MAX;
-    switch (p->width) { // 16: of quantized values
+    switch (p->width) { // 16: of quantized values; 4: of averages
+    case 4: return launch<4, false>(p, in, out, s);
     case 16: return max ? launch<16, true>(p, in, out, s) : launch<16, false>(p, in, out, s);
     case 8: return max ? launch<8, true>(p, in, out, s) : launch<8, false>(p, in, out, s);
     default: return max ? launch<1, true>(p, in, out, s) : launch<1, false>(p, in, out, s);

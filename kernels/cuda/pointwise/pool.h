@@ -13,7 +13,7 @@ typedef struct qb_cuda_pool {
     qb_cuda_value in;
     qb_cuda_epilogue_params end;
     int32_t kind;  /* qb_pool_kind */
-    int32_t width; /* channels that a thread takes: 16, 8 or 1 */
+    int32_t width; /* channels that a thread takes: 16, 8, 4 or 1 */
     int32_t keeps; /* the greatest code is the result, as it is */
     int32_t share; /* threads that share a window: 1, 8, 32, 128 or 512 */
 } qb_cuda_pool;

@@ -21,30 +21,10 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     return qb_cuda_value_of(out, &c->out);
 }
 
-static bool cuda_cast_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_cast c;
-    (void)constant;
-    return lower(problem, &finalized, in, &c);
-}
-
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx, qb_cuda_cast_run(kernel->state, args->in[0], args->out, args->stream),
                          kernel->tactic->name);
 }
 
-static qb_status cuda_cast_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                  const bool *constant, int threads, qb_kernel **out) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_cast c;
-    (void)constant, (void)threads;
-    if (!lower(problem, &finalized, in, &c))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &c, sizeof c, out));
-    (*out)->launch = launch;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_cast, "cast", QB_KIND_COPY, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED(cuda_cast, "cast", QB_KIND_COPY, QB_EXACT, qb_cuda_cast, lower, launch,
+                       NULL);

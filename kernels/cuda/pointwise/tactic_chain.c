@@ -46,7 +46,8 @@ bool qb_cuda_chain_compile(const qb_chain *chain, qb_cuda_chain *out) {
         *to = (qb_cuda_chain_operation){.function = (uint8_t)from->function,
                                         .arguments = (uint8_t)arguments,
                                         .slot = QB_CUDA_CHAIN_SLOTS,
-                                        .divide = from->quantized.divide};
+                                        .divide = from->quantized.divide,
+                                        .narrow = from->narrow};
         for (int32_t a = 0; a < arguments; a++) to->from[a] = source(chain, n, from->in[a], slot);
         if (from->function == QB_FUNCTION_QUANTIZE) {
             const qb_chain_quantized *q = &from->quantized;
@@ -151,7 +152,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, lowered *x, qb_kern
 static bool cuda_chain_supports(const qb_problem *problem, const bool *constant) {
     lowered x;
     (void)constant;
-    return lower(problem, &x);
+    return lower(problem, &x) && !x.program.integer;
 }
 
 static qb_status chain_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -165,14 +166,38 @@ static qb_status cuda_chain_create(qb_ctx *cx, const qb_tactic *tactic, const qb
                                    const bool *constant, int threads, qb_kernel **out) {
     lowered x;
     (void)constant, (void)threads;
-    if (!lower(problem, &x))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(create(cx, tactic, &x, out));
     (*out)->launch = chain_launch;
     return QB_OK;
 }
 
 QB_CUDA_TACTIC(cuda_chain, "chain", QB_KIND_CHAIN, QB_WITHIN_1_LSB);
+
+/* ---- integers -------------------------------------------------------------------------------- */
+
+static bool cuda_chain_integer_supports(const qb_problem *problem, const bool *constant) {
+    lowered x;
+    (void)constant;
+    return lower(problem, &x) && x.program.integer;
+}
+
+static qb_status chain_integer_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const void *in[QB_CHAIN_INPUTS] = {0};
+    for (int32_t i = 0; i < kernel->problem.n_in; i++) in[i] = args->in[i];
+    return qb_cuda_check(cx, qb_cuda_chain_integer_run(kernel->state, in, args->out, args->stream),
+                         kernel->tactic->name);
+}
+
+static qb_status cuda_chain_integer_create(qb_ctx *cx, const qb_tactic *tactic,
+                                           const qb_problem *problem, const bool *constant,
+                                           int threads, qb_kernel **out) {
+    QB_TRY(cuda_chain_create(cx, tactic, problem, constant, threads, out));
+    (*out)->launch = chain_integer_launch;
+    return QB_OK;
+}
+
+QB_CUDA_TACTIC(cuda_chain_integer, "chain.integer", QB_KIND_CHAIN, QB_EXACT);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
@@ -201,8 +226,7 @@ static qb_status cuda_chain_table_create(qb_ctx *cx, const qb_tactic *tactic,
                                          int threads, qb_kernel **out) {
     lowered x;
     (void)constant, (void)threads;
-    if (!lower_table(problem, &x))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower_table(problem, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(create(cx, tactic, &x, out));
     (*out)->packed_bytes = 256 * qb_dtype_size(x.problem.out.dtype);
     (*out)->pack = qb_cuda_pack_table;

@@ -82,8 +82,7 @@ bool qb_cuda_copy_plan(const qb_desc *in, const qb_strided *strided, const qb_de
     return true;
 }
 
-/* ---- COPY, STRIDED_COPY -------------------------------------------------------------------------
- */
+/* ---- COPY, STRIDED_COPY --------------------------------------------------------------------- */
 
 static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cuda_elementwise *e) {
     if (p->n_in != 1) return false;
@@ -92,43 +91,15 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     return qb_cuda_copy_plan(in, strided ? &p->strided : NULL, &finalized->out, 0, e);
 }
 
-static bool cuda_copy_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_elementwise e;
-    (void)constant;
-    return problem->kind == QB_KIND_COPY && lower(problem, &finalized, in, &e);
-}
-
-static bool cuda_strided_copy_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_elementwise e;
-    (void)constant;
-    return problem->kind == QB_KIND_STRIDED_COPY && lower(problem, &finalized, in, &e);
-}
-
 static qb_status copy_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx, qb_cuda_copy_run(kernel->state, args->in[0], args->out, args->stream),
                          kernel->tactic->name);
 }
 
-static qb_status cuda_copy_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                  const bool *constant, int threads, qb_kernel **out) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_elementwise e;
-    (void)constant, (void)threads;
-    if (!lower(problem, &finalized, in, &e))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &e, sizeof e, out));
-    (*out)->launch = copy_launch;
-    return QB_OK;
-}
-
-#define cuda_strided_copy_create cuda_copy_create
-QB_CUDA_TACTIC(cuda_copy, "copy", QB_KIND_COPY, QB_EXACT);
-QB_CUDA_TACTIC(cuda_strided_copy, "strided_copy", QB_KIND_STRIDED_COPY, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED(cuda_copy, "copy", QB_KIND_COPY, QB_EXACT, qb_cuda_elementwise, lower,
+                       copy_launch, NULL);
+QB_CUDA_TACTIC_LOWERED(cuda_strided_copy, "strided_copy", QB_KIND_STRIDED_COPY, QB_EXACT,
+                       qb_cuda_elementwise, lower, copy_launch, NULL);
 
 /* ---- CONCAT: copies of the parts ------------------------------------------------------------- */
 
@@ -159,8 +130,7 @@ static qb_status cuda_concat_create(qb_ctx *cx, const qb_tactic *tactic, const q
     qb_desc in[QB_MAX_INPUTS];
     qb_cuda_strides whole;
     (void)threads;
-    if (!cuda_concat_supports(problem, constant))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!cuda_concat_supports(problem, constant)) return qb_cuda_not_for(cx, tactic);
     qb_cuda_choose_layouts(problem, &finalized, in);
     qb_cuda_strides_of(&finalized.out, &whole);
     qb_cuda_elementwise *parts = qb_alloc(cx, (size_t)problem->n_in, sizeof *parts);

@@ -15,12 +15,6 @@ static bool lower(const qb_problem *p, qb_cuda_dynamic_quantize *q) {
     return true;
 }
 
-static bool cuda_dynamic_quantize_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_dynamic_quantize q;
-    (void)constant;
-    return lower(problem, &q);
-}
-
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     void *scale = args->more ? args->more[0] : NULL, *zero = args->more ? args->more[1] : NULL;
     return qb_cuda_check(cx,
@@ -30,17 +24,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
                          kernel->tactic->name);
 }
 
-static qb_status cuda_dynamic_quantize_create(qb_ctx *cx, const qb_tactic *tactic,
-                                              const qb_problem *problem, const bool *constant,
-                                              int threads, qb_kernel **out) {
-    qb_cuda_dynamic_quantize q;
-    (void)constant, (void)threads;
-    if (!lower(problem, &q))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &q, sizeof q, out));
-    (*out)->workspace_bytes = QB_CUDA_RANGE_BYTES;
-    (*out)->launch = launch;
-    return QB_OK;
-}
+static void set_up(qb_kernel *kernel) { kernel->workspace_bytes = QB_CUDA_RANGE_BYTES; }
 
-QB_CUDA_TACTIC(cuda_dynamic_quantize, "dynamic_quantize", QB_KIND_DYNAMIC_QUANTIZE, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_dynamic_quantize, "dynamic_quantize", QB_KIND_DYNAMIC_QUANTIZE,
+                           QB_EXACT, qb_cuda_dynamic_quantize, lower, launch, set_up);

@@ -57,8 +57,7 @@ static uint64_t in_place_of(const lowered *x) {
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem, bool smooth,
                         qb_kernel **out) {
     lowered x;
-    if (!lower(problem, smooth, &x))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, smooth, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
     (*out)->in_place_inputs = in_place_of(&x);
     (*out)->launch = launch;
@@ -110,8 +109,7 @@ static qb_status cuda_unary_table_create(qb_ctx *cx, const qb_tactic *tactic,
                                          int threads, qb_kernel **out) {
     lowered x;
     (void)constant, (void)threads;
-    if (!lower_table(problem, &x))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower_table(problem, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
     qb_kernel *kernel = *out;
     kernel->in_place_inputs = in_place_of(&x);

@@ -21,12 +21,6 @@ static bool lower(const qb_problem *p, qb_cuda_grid_sample *s) {
     return true;
 }
 
-static bool cuda_grid_sample_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_grid_sample s;
-    (void)constant;
-    return lower(problem, &s);
-}
-
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(
         cx,
@@ -34,16 +28,5 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
         kernel->tactic->name);
 }
 
-static qb_status cuda_grid_sample_create(qb_ctx *cx, const qb_tactic *tactic,
-                                         const qb_problem *problem, const bool *constant,
-                                         int threads, qb_kernel **out) {
-    qb_cuda_grid_sample s;
-    (void)constant, (void)threads;
-    if (!lower(problem, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &s, sizeof s, out));
-    (*out)->launch = launch;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_grid_sample, "grid_sample", QB_KIND_GRID_SAMPLE, QB_WITHIN_1_LSB);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_grid_sample, "grid_sample", QB_KIND_GRID_SAMPLE, QB_WITHIN_1_LSB,
+                           qb_cuda_grid_sample, lower, launch, NULL);

@@ -74,8 +74,7 @@ static qb_status cuda_group_norm_create(qb_ctx *cx, const qb_tactic *tactic,
     qb_desc in[QB_MAX_INPUTS];
     qb_cuda_group_norm n;
     (void)threads;
-    if (!lower(problem, constant, &finalized, in, &n))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, constant, &finalized, in, &n)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create(cx, tactic, &finalized, &n, sizeof n, out));
     (*out)->packed_bytes = (size_t)n.channels * 2 * sizeof(float);
     (*out)->packed_inputs = 6; /* inputs 1 and 2 */

@@ -58,8 +58,7 @@ static qb_status cuda_image_create(qb_ctx *cx, const qb_tactic *tactic, const qb
                                    const bool *constant, int threads, qb_kernel **out) {
     qb_cuda_elementwise e;
     (void)threads;
-    if (!cuda_image_supports(problem, constant))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!cuda_image_supports(problem, constant)) return qb_cuda_not_for(cx, tactic);
     plan(problem, &e);
     QB_TRY(qb_cuda_create(cx, tactic, problem, &e, sizeof e, out));
     (*out)->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;

@@ -34,29 +34,13 @@ static bool lower_scan(const qb_problem *p, qb_cuda_lines *l) {
     return qb_cuda_value_of(&p->in[0], &l->in) && qb_cuda_value_of(&p->out, &l->out);
 }
 
-static bool cuda_scan_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_lines l;
-    (void)constant;
-    return lower_scan(problem, &l);
-}
-
 static qb_status launch_scan(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx, qb_cuda_scan_run(kernel->state, args->in[0], args->out, args->stream),
                          kernel->tactic->name);
 }
 
-static qb_status cuda_scan_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                  const bool *constant, int threads, qb_kernel **out) {
-    qb_cuda_lines l;
-    (void)constant, (void)threads;
-    if (!lower_scan(problem, &l))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
-    (*out)->launch = launch_scan;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_scan, "scan", QB_KIND_SCAN, QB_WITHIN_1_LSB);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_scan, "scan", QB_KIND_SCAN, QB_WITHIN_1_LSB, qb_cuda_lines,
+                           lower_scan, launch_scan, NULL);
 
 /* ---- ARG ------------------------------------------------------------------------------------- */
 
@@ -68,10 +52,8 @@ static bool lower_arg(const qb_problem *p, qb_cuda_lines *l) {
     return l->n > 0 && qb_cuda_value_of(&p->in[0], &l->in);
 }
 
-static bool cuda_arg_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_lines l;
-    (void)constant;
-    return lower_arg(problem, &l) && l.k == 1;
+static bool lower_one(const qb_problem *p, qb_cuda_lines *l) {
+    return lower_arg(p, l) && l->k == 1;
 }
 
 static qb_status launch_arg(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -79,18 +61,8 @@ static qb_status launch_arg(qb_ctx *cx, const qb_kernel *kernel, const qb_launch
                          kernel->tactic->name);
 }
 
-static qb_status cuda_arg_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                 const bool *constant, int threads, qb_kernel **out) {
-    qb_cuda_lines l;
-    (void)constant, (void)threads;
-    if (!lower_arg(problem, &l) || l.k != 1)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
-    (*out)->launch = launch_arg;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_arg, "arg", QB_KIND_ARG, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_arg, "arg", QB_KIND_ARG, QB_EXACT, qb_cuda_lines, lower_one,
+                           launch_arg, NULL);
 
 /* ---- ARG of several -------------------------------------------------------------------------- */
 
@@ -98,27 +70,10 @@ static bool lower_first(const qb_problem *p, qb_cuda_lines *l) {
     return lower_arg(p, l) && !p->extreme.last && l->k <= l->n && l->k <= QB_CUDA_FIRST_MOST;
 }
 
-static bool cuda_arg_first_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_lines l;
-    (void)constant;
-    return lower_first(problem, &l);
-}
-
 static qb_status launch_first(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx, qb_cuda_first_run(kernel->state, args->in[0], args->out, args->stream),
                          kernel->tactic->name);
 }
 
-static qb_status cuda_arg_first_create(qb_ctx *cx, const qb_tactic *tactic,
-                                       const qb_problem *problem, const bool *constant, int threads,
-                                       qb_kernel **out) {
-    qb_cuda_lines l;
-    (void)constant, (void)threads;
-    if (!lower_first(problem, &l))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
-    (*out)->launch = launch_first;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_arg_first, "arg_first", QB_KIND_ARG, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_arg_first, "arg_first", QB_KIND_ARG, QB_EXACT, qb_cuda_lines,
+                           lower_first, launch_first, NULL);

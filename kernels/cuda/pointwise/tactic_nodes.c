@@ -54,8 +54,7 @@ static qb_status cuda_layer_norm_create(qb_ctx *cx, const qb_tactic *tactic,
                                         int threads, qb_kernel **out) {
     qb_cuda_layer_norm l;
     (void)threads;
-    if (!lower_layer_norm(problem, constant, &l))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower_layer_norm(problem, constant, &l)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
     (*out)->packed_bytes = (size_t)l.n * 2 * sizeof(float);
     (*out)->packed_inputs = 6; /* inputs 1 and 2 */
@@ -112,34 +111,14 @@ static bool lower_resize(const qb_problem *p, qb_problem *finalized, qb_desc *in
     return true;
 }
 
-static bool cuda_resize_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_resize r;
-    (void)constant;
-    return lower_resize(problem, &finalized, in, &r);
-}
-
 static qb_status launch_resize(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx,
                          qb_cuda_resize_run(kernel->state, args->in[0], args->out, args->stream),
                          kernel->tactic->name);
 }
 
-static qb_status cuda_resize_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                    const bool *constant, int threads, qb_kernel **out) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_resize r;
-    (void)constant, (void)threads;
-    if (!lower_resize(problem, &finalized, in, &r))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &r, sizeof r, out));
-    (*out)->launch = launch_resize;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_resize, "resize", QB_KIND_RESIZE, QB_WITHIN_1_LSB);
+QB_CUDA_TACTIC_LOWERED(cuda_resize, "resize", QB_KIND_RESIZE, QB_WITHIN_1_LSB, qb_cuda_resize,
+                       lower_resize, launch_resize, NULL);
 
 /* ---- GATHER ---------------------------------------------------------------------------------- */
 
@@ -162,27 +141,11 @@ static bool lower_gather(const qb_problem *p, qb_cuda_gather *g) {
     return g->n_in > 0 || g->n == 0;
 }
 
-static bool cuda_gather_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_gather g;
-    (void)constant;
-    return lower_gather(problem, &g);
-}
-
 static qb_status launch_gather(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(
         cx, qb_cuda_gather_run(kernel->state, args->in[0], args->in[1], args->out, args->stream),
         kernel->tactic->name);
 }
 
-static qb_status cuda_gather_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                    const bool *constant, int threads, qb_kernel **out) {
-    qb_cuda_gather g;
-    (void)constant, (void)threads;
-    if (!lower_gather(problem, &g))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &g, sizeof g, out));
-    (*out)->launch = launch_gather;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_gather, "gather", QB_KIND_GATHER, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_gather, "gather", QB_KIND_GATHER, QB_EXACT, qb_cuda_gather,
+                           lower_gather, launch_gather, NULL);

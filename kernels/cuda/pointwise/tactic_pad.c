@@ -61,30 +61,9 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     return true;
 }
 
-static bool cuda_pad_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[QB_MAX_INPUTS];
-    qb_cuda_pad r;
-    (void)constant;
-    return lower(problem, &finalized, in, &r);
-}
-
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx, qb_cuda_pad_run(kernel->state, args->in[0], args->out, args->stream),
                          kernel->tactic->name);
 }
 
-static qb_status cuda_pad_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                 const bool *constant, int threads, qb_kernel **out) {
-    qb_problem finalized;
-    qb_desc in[QB_MAX_INPUTS];
-    qb_cuda_pad r;
-    (void)constant, (void)threads;
-    if (!lower(problem, &finalized, in, &r))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &r, sizeof r, out));
-    (*out)->launch = launch;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_pad, "pad", QB_KIND_PAD, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED(cuda_pad, "pad", QB_KIND_PAD, QB_EXACT, qb_cuda_pad, lower, launch, NULL);

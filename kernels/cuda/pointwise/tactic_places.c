@@ -35,12 +35,6 @@ static bool lower_gather(const qb_problem *p, qb_cuda_places *e) {
            (e->wide || qb_cuda_values_of(&p->in[0], &p->out, &e->in, &e->out, &divide));
 }
 
-static bool cuda_gather_places_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_places e;
-    (void)constant;
-    return lower_gather(problem, &e);
-}
-
 static qb_status launch_gather(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(
         cx,
@@ -48,19 +42,8 @@ static qb_status launch_gather(qb_ctx *cx, const qb_kernel *kernel, const qb_lau
         kernel->tactic->name);
 }
 
-static qb_status cuda_gather_places_create(qb_ctx *cx, const qb_tactic *tactic,
-                                           const qb_problem *problem, const bool *constant,
-                                           int threads, qb_kernel **out) {
-    qb_cuda_places e;
-    (void)constant, (void)threads;
-    if (!lower_gather(problem, &e))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &e, sizeof e, out));
-    (*out)->launch = launch_gather;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_gather_places, "gather.places", QB_KIND_GATHER, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_gather_places, "gather.places", QB_KIND_GATHER, QB_EXACT,
+                           qb_cuda_places, lower_gather, launch_gather, NULL);
 
 /* ---- SCATTER --------------------------------------------------------------------------------- */
 
@@ -92,12 +75,6 @@ static bool lower_scatter(const qb_problem *p, qb_cuda_places *e) {
     return e->axis >= 0 || replaces;
 }
 
-static bool cuda_scatter_supports(const qb_problem *problem, const bool *constant) {
-    qb_cuda_places e;
-    (void)constant;
-    return lower_scatter(problem, &e);
-}
-
 static qb_status launch_scatter(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx,
                          qb_cuda_scatter_run(kernel->state, args->in[0], args->in[1], args->in[2],
@@ -105,17 +82,10 @@ static qb_status launch_scatter(qb_ctx *cx, const qb_kernel *kernel, const qb_la
                          kernel->tactic->name);
 }
 
-static qb_status cuda_scatter_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                     const bool *constant, int threads, qb_kernel **out) {
-    qb_cuda_places e;
-    (void)constant, (void)threads;
-    if (!lower_scatter(problem, &e))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &e, sizeof e, out));
-    (*out)->workspace_bytes = qb_cuda_scatter_bytes(&e);
-    (*out)->launch = launch_scatter;
-    if (problem->in[0].dtype == problem->out.dtype) (*out)->in_place_inputs = 1;
-    return QB_OK;
+static void set_up_scatter(qb_kernel *kernel) {
+    kernel->workspace_bytes = qb_cuda_scatter_bytes(kernel->state);
+    kernel->in_place_inputs = kernel->problem.in[0].dtype == kernel->problem.out.dtype;
 }
 
-QB_CUDA_TACTIC(cuda_scatter, "scatter", QB_KIND_SCATTER, QB_WITHIN_1_LSB);
+QB_CUDA_TACTIC_LOWERED_ROW(cuda_scatter, "scatter", QB_KIND_SCATTER, QB_WITHIN_1_LSB,
+                           qb_cuda_places, lower_scatter, launch_scatter, set_up_scatter);

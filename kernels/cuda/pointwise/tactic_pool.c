@@ -52,19 +52,16 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     pool->width = bytes && multiples(w, 16) ? 16 : multiples(w, 8) ? 8 : 1;
     const double results = (double)qb_shape_count(&finalized->out.shape);
     pool->share = share_of(w, results / pool->width);
+    if (pool->share > 1 && pool->kind != QB_POOL_MAX && multiples(w, 4) &&
+        results / pool->width * pool->share < ENOUGH_THREADS) { /* few large windows still */
+        pool->width = 4;
+        pool->share = share_of(w, results / 4);
+    }
     if (pool->width == 16 && pool->share == SHARE_MOST &&
         results / 16 * SHARE_MOST < ENOUGH_THREADS)
-        pool->width = 8; /* few large windows still */
+        pool->width = 8;
     pool->keeps = keeps_quantized(pool);
     return true;
-}
-
-static bool cuda_pool_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_pool pool;
-    (void)constant;
-    return lower(problem, &finalized, in, &pool);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -72,17 +69,5 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
                          kernel->tactic->name);
 }
 
-static qb_status cuda_pool_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                  const bool *constant, int threads, qb_kernel **out) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_pool pool;
-    (void)constant, (void)threads;
-    if (!lower(problem, &finalized, in, &pool))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &pool, sizeof pool, out));
-    (*out)->launch = launch;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_pool, "pool", QB_KIND_POOL, QB_EXACT);
+QB_CUDA_TACTIC_LOWERED(cuda_pool, "pool", QB_KIND_POOL, QB_EXACT, qb_cuda_pool, lower, launch,
+                       NULL);

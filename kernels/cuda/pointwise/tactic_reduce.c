@@ -93,14 +93,6 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     return r->parts <= UINT16_MAX;
 }
 
-static bool cuda_reduce_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[QB_MAX_INPUTS];
-    qb_cuda_reduce r;
-    (void)constant;
-    return lower(problem, &finalized, in, &r);
-}
-
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(
         cx,
@@ -108,18 +100,9 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
         kernel->tactic->name);
 }
 
-static qb_status cuda_reduce_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                    const bool *constant, int threads, qb_kernel **out) {
-    qb_problem finalized;
-    qb_desc in[QB_MAX_INPUTS];
-    qb_cuda_reduce r;
-    (void)constant, (void)threads;
-    if (!lower(problem, &finalized, in, &r))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &r, sizeof r, out));
-    (*out)->workspace_bytes = qb_cuda_reduce_bytes(&r);
-    (*out)->launch = launch;
-    return QB_OK;
+static void set_up(qb_kernel *kernel) {
+    kernel->workspace_bytes = qb_cuda_reduce_bytes(kernel->state);
 }
 
-QB_CUDA_TACTIC(cuda_reduce, "reduce", QB_KIND_REDUCE, QB_WITHIN_1_LSB);
+QB_CUDA_TACTIC_LOWERED(cuda_reduce, "reduce", QB_KIND_REDUCE, QB_WITHIN_1_LSB, qb_cuda_reduce,
+                       lower, launch, set_up);

@@ -22,31 +22,11 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     return true;
 }
 
-static bool cuda_softmax_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_softmax s;
-    (void)constant;
-    return lower(problem, &finalized, in, &s);
-}
-
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return qb_cuda_check(cx,
                          qb_cuda_softmax_run(kernel->state, args->in[0], args->out, args->stream),
                          kernel->tactic->name);
 }
 
-static qb_status cuda_softmax_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                                     const bool *constant, int threads, qb_kernel **out) {
-    qb_problem finalized;
-    qb_desc in[1];
-    qb_cuda_softmax s;
-    (void)constant, (void)threads;
-    if (!lower(problem, &finalized, in, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &s, sizeof s, out));
-    (*out)->launch = launch;
-    return QB_OK;
-}
-
-QB_CUDA_TACTIC(cuda_softmax, "softmax", QB_KIND_SOFTMAX, QB_WITHIN_1_LSB);
+QB_CUDA_TACTIC_LOWERED(cuda_softmax, "softmax", QB_KIND_SOFTMAX, QB_WITHIN_1_LSB, qb_cuda_softmax,
+                       lower, launch, NULL);

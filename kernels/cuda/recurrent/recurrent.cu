@@ -23,14 +23,19 @@ struct block {
     int first_unit;
     bool back;
     const float *x;    // the block's columns of the sums of X W, first row
-    float *x_now;      // those of the step: [items][units][gates]
+    float *x_now;      // those of a step and of the next one: [items][units][gates]
     float *sums;       // [slices][items at once][pitch]
     float *h, *c;      // [items][units]; c: LSTM's, or GRU's update gate between its passes
     int *lengths;      // [items]
+    char *states;      // of the team's items
     unsigned *counter; // of the team
     unsigned arrivals; // that the counter shows when all are here
 };
 
+// Of `at` = item * units + unit.
+QB_DEVICE int item_of(int at, int units, int items) { return items == 1 ? 0 : at / units; }
+
+template <class T, bool ALONE>
 QB_DEVICE block block_of(const params &p, const buffers &io, char *shared) {
     block b;
     b.number = blockIdx.x % p.blocks;
@@ -50,15 +55,21 @@ QB_DEVICE block block_of(const params &p, const buffers &io, char *shared) {
     b.counter =
         (unsigned *)(io.workspace + p.at_counters + (int64_t)b.team * QB_CUDA_RECURRENT_STRIDE);
     b.arrivals = 0;
+    const int64_t row = (int64_t)b.direction * p.padded_items + b.first_item;
+    b.states =
+        ALONE ? shared + p.shared.states : io.workspace + p.at_states + row * p.depth * sizeof(T);
     return b;
 }
 
 // The states of the team's items as products read them: 0 and 1 are h, by turns; 2 is GRU's reset
 // h.
-template <class T>
-QB_DEVICE T *states_of(const params &p, const buffers &io, const block &b, int which) {
-    const int64_t row = ((int64_t)which * p.directions + b.direction) * p.padded_items;
-    return (T *)(io.workspace + p.at_states) + (row + b.first_item) * p.depth;
+template <class T, bool ALONE> QB_DEVICE T *states_of(const params &p, const block &b, int which) {
+    const int rows = ALONE ? QB_CUDA_RECURRENT_ITEMS_8 : p.directions * p.padded_items;
+    return (T *)b.states + (int64_t)which * rows * p.depth;
+}
+
+QB_DEVICE const float *x_of(const params &p, const block &b, int step) {
+    return b.x_now + (step & 1) * (p.items * p.units * p.gates);
 }
 
 QB_DEVICE int time_of(const block &b, int item, int step) {
@@ -95,9 +106,23 @@ QB_DEVICE void store(int dtype, void *to, int64_t at, float v) {
     else
         ((float *)to)[at] = v;
 }
-// Past the multiprocessor's own cache, which does not see what other blocks write.
-QB_DEVICE void send(__half *to, float v) { __stcg(to, __float2half_rn(v)); }
-QB_DEVICE void send(float *to, float v) { __stcg(to, v); }
+// States of a team go past the multiprocessor's own cache, which does not see what other blocks
+// write; those of a block that is alone are in shared memory.
+template <bool ALONE> QB_DEVICE void send(__half *to, float v) {
+    if (ALONE)
+        *to = __float2half_rn(v);
+    else
+        __stcg(to, __float2half_rn(v));
+}
+template <bool ALONE> QB_DEVICE void send(float *to, float v) {
+    if (ALONE)
+        *to = v;
+    else
+        __stcg(to, v);
+}
+template <bool ALONE, class Words> QB_DEVICE Words receive(const Words *from) {
+    return ALONE ? *from : __ldcg(from);
+}
 
 // ---- the barrier of a team
 
@@ -126,21 +151,35 @@ QB_DEVICE void await(const params &p, const block &b) {
 
 // ---- products: sums[slice][item][row] of the items from `first` on
 
+// What a warp has of a product: rows in parts, `across` apart, and a slice of the depth. The same
+// in all steps, so that steps of few items do not divide for it.
+struct share {
+    int part, slice;
+};
+
+QB_DEVICE int parts_of(const pass_params &pass) { return (pass.rows + ROWS - 1) / ROWS; }
+QB_DEVICE int across_of(const pass_params &pass) {
+    return min(parts_of(pass), QB_CUDA_RECURRENT_WARPS);
+}
+
+QB_DEVICE share share_of(const pass_params &pass) {
+    const int warp = threadIdx.x / WARP, slice = warp / across_of(pass);
+    return {warp - slice * across_of(pass), slice};
+}
+
 // The order of the depth within 32 is that in which a thread's 16 bytes of h are two operands; R is
 // packed in the same order.
-template <int TILES, bool SHARED>
-QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b, const char *r,
-                        const __half *h, int first) {
-    constexpr int DEEP = TILES == 1 ? 4 : SHARED ? 2 : 1; // loads under way; R is among them
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int tiles = pass.rows / 16, parts = (pass.rows + ROWS - 1) / ROWS;
-    const int across = min(parts, QB_CUDA_RECURRENT_WARPS), slice = warp / across;
-    const int chunks = p.depth / DEPTH;
+template <int TILES, bool SHARED, bool ALONE>
+QB_DEVICE void multiply(const params &p, const pass_params &pass, share own, const block &b,
+                        const char *r, const __half *h, int first) {
+    constexpr int DEEP = TILES == 1 ? 4 : 1; // loads under way
+    const int lane = threadIdx.x % WARP, slice = own.slice;
+    const int tiles = pass.rows / 16, chunks = p.depth / DEPTH;
+    if (slice >= pass.slices) return;
     const uint4 *weights = (const uint4 *)(r + pass.at_weights) + lane;
     const uint4 *from = (const uint4 *)(h + (first + lane / 4) * p.depth + lane % 4 * 8);
-    if (slice >= pass.slices) return;
 #pragma unroll 1
-    for (int part = warp % across; part < parts; part += across) {
+    for (int part = own.part; part < parts_of(pass); part += across_of(pass)) {
         float sum[2][TILES][4] = {};
 #pragma unroll 1
         for (int begin = slice; begin < chunks; begin += DEEP * pass.slices) {
@@ -152,7 +191,7 @@ QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b
                     const int chunk = begin + i * pass.slices;
                     const bool inside = chunk < chunks && first + t * TILE < b.items;
                     const int at = (t * TILE * p.depth + chunk * DEPTH) / 8;
-                    right[i][t] = inside ? __ldcg(from + at) : make_uint4(0, 0, 0, 0);
+                    right[i][t] = inside ? receive<ALONE>(from + at) : make_uint4(0, 0, 0, 0);
                 }
 #pragma unroll
             for (int i = 0; i < DEEP; i++) {
@@ -175,7 +214,7 @@ QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b
                 }
             }
         }
-        float *to = b.sums + (int64_t)slice * p.at_once * pass.pitch;
+        float *to = b.sums + slice * p.at_once * pass.pitch;
 #pragma unroll
         for (int m = 0; m < 2; m++)
 #pragma unroll
@@ -190,17 +229,15 @@ QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b
 }
 
 // A lane has a row.
-template <int TILES, bool SHARED>
-QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b, const char *r,
-                        const float *h, int first) {
+template <int TILES, bool SHARED, bool ALONE>
+QB_DEVICE void multiply(const params &p, const pass_params &pass, share own, const block &b,
+                        const char *r, const float *h, int first) {
     constexpr int ITEMS = TILES * TILE;
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const int parts = (pass.rows + ROWS - 1) / ROWS;
-    const int across = min(parts, QB_CUDA_RECURRENT_WARPS), slice = warp / across;
+    const int lane = threadIdx.x % WARP, slice = own.slice;
     const int items = min(ITEMS, b.items - first);
     if (slice >= pass.slices) return;
 #pragma unroll 1
-    for (int part = warp % across; part < parts; part += across) {
+    for (int part = own.part; part < parts_of(pass); part += across_of(pass)) {
         const int row = part * ROWS + lane;
         const bool inside = row < pass.rows;
         const float *weights = (const float *)(r + pass.at_weights) + (inside ? row : 0);
@@ -215,14 +252,15 @@ QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b
 #pragma unroll
             for (int n = 0; n < ITEMS; n++) {
                 if (n >= items) break;
-                const float4 v = __ldcg((const float4 *)(h + (int64_t)(first + n) * p.depth + k));
+                const float4 v =
+                    receive<ALONE>((const float4 *)(h + (int64_t)(first + n) * p.depth + k));
                 sum[n] = __fmaf_rn(left[0], v.x, sum[n]);
                 sum[n] = __fmaf_rn(left[1], v.y, sum[n]);
                 sum[n] = __fmaf_rn(left[2], v.z, sum[n]);
                 sum[n] = __fmaf_rn(left[3], v.w, sum[n]);
             }
         }
-        float *to = b.sums + (int64_t)slice * p.at_once * pass.pitch + row;
+        float *to = b.sums + slice * p.at_once * pass.pitch + row;
 #pragma unroll
         for (int n = 0; n < ITEMS; n++)
             if (inside) to[n * pass.pitch] = sum[n];
@@ -236,8 +274,15 @@ static __device__ __noinline__ float activate(int kind, float alpha, float beta,
     return qb_act_of(kind, alpha, beta, x);
 }
 
+// Sigmoid and tanh, as most layers have them: gates that do not wait for each other overlap.
+QB_DEVICE bool is_standard(const params &p, const qb_act *act) {
+    return p.layer.cell != QB_CELL_RNN && act[0].kind == QB_ACT_SIGMOID &&
+           act[1].kind == QB_ACT_TANH &&
+           (p.layer.cell == QB_CELL_GRU || act[2].kind == QB_ACT_TANH);
+}
+
 // A unit of an item in a pass.
-struct unit {
+template <bool STANDARD> struct unit {
     const params *p;
     const pass_params *pass;
     const qb_act *act; // of the direction
@@ -254,6 +299,7 @@ struct unit {
         return x[pass->first_gate + g] + product(g);
     }
     __device__ __forceinline__ float apply(int i, float v) const {
+        if (STANDARD) return qb_act_of(i == 0 ? QB_ACT_SIGMOID : QB_ACT_TANH, 0.0f, 0.0f, v);
         return activate((int)act[i].kind, act[i].alpha, act[i].beta, v);
     }
     __device__ __forceinline__ float squash(int i, float v) const {
@@ -263,7 +309,8 @@ struct unit {
 };
 
 // Gates i, o, f, c. `weight`: peepholes [i, o, f][hidden] at the unit; NULL: none.
-QB_DEVICE void lstm(const unit &u, const float *weight, float &h, float &c) {
+template <bool STANDARD>
+QB_DEVICE void lstm(const unit<STANDARD> &u, const float *weight, float &h, float &c) {
     const int n = u.p->hidden;
     const float i = u.squash(0, u.gate(0) + (weight ? weight[0] * c : 0.0f));
     const float f = u.p->layer.input_forget
@@ -279,30 +326,30 @@ QB_DEVICE void gru(float update, float candidate, float &h) {
 }
 
 // The items from `first` on: sums and states become states.
-template <class T>
+template <class T, bool ALONE, bool STANDARD>
 QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int number, int step,
                       int first, T *after, T *reset) {
     const pass_params &pass = p.pass[number];
     const int items = min(p.at_once, b.items - first);
 #pragma unroll 1
     for (int at = threadIdx.x; at < items * p.units; at += THREADS) {
-        const int n = at / p.units, k = at % p.units, item = first + n;
+        const int n = item_of(at, p.units, items), k = at - n * p.units, item = first + n;
         const int hidden = b.first_unit + k;
         if (hidden >= p.hidden) continue;
         const bool active = step < b.lengths[item];
         const int state = item * p.units + k;
-        const int64_t sent = (int64_t)item * p.depth + hidden;
+        const int sent = item * p.depth + hidden; // states are fewer than 2^31
         float h = b.h[state];
         if (!active) { // stays
-            if (number == p.n_passes - 1) send(after + sent, h);
+            if (number == p.n_passes - 1) send<ALONE>(after + sent, h);
             continue;
         }
-        const unit u = {&p,
-                        &pass,
-                        p.layer.act + b.direction * QB_CELL_ACTS,
-                        b.sums + n * pass.pitch + k,
-                        b.x_now + state * p.gates,
-                        p.at_once * pass.pitch};
+        const unit<STANDARD> u = {&p,
+                                  &pass,
+                                  p.layer.act + b.direction * QB_CELL_ACTS,
+                                  b.sums + n * pass.pitch + k,
+                                  x_of(p, b, step) + state * p.gates,
+                                  p.at_once * pass.pitch};
         if (p.layer.cell == QB_CELL_LSTM) {
             const float *weight = (const float *)(io.packed + p.at_peepholes) +
                                   (int64_t)b.direction * 3 * p.hidden + hidden;
@@ -316,14 +363,48 @@ QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int nu
             gru(u.squash(0, u.gate(0)), u.squash(1, u.x[2] + r * (u.product(2) + *bias)), h);
         } else if (number == 0) {
             b.c[state] = u.squash(0, u.gate(0));
-            send(reset + sent, u.squash(0, u.gate(1)) * h);
+            send<ALONE>(reset + sent, u.squash(0, u.gate(1)) * h);
             continue;
         } else {
             gru(b.c[state], u.squash(1, u.gate(0)), h);
         }
         b.h[state] = h;
-        send(after + sent, h);
+        send<ALONE>(after + sent, h);
     }
+}
+
+// LSTM with sigmoid and tanh, no bounds and no peepholes: four lanes have a unit, a gate each.
+template <class T, bool ALONE>
+QB_DEVICE void finish_lstm(const params &p, const block &b, int step, int first, T *after) {
+    const pass_params &pass = p.pass[0];
+    const int items = min(p.at_once, b.items - first), units = items * p.units;
+    const int gate = threadIdx.x % 4;
+    const float *x = x_of(p, b, step) + first * p.units * 4;
+#pragma unroll 1
+    for (int at = threadIdx.x; at < (units * 4 + WARP - 1) / WARP * WARP; at += THREADS) {
+        const int whole = min(at / 4, units - 1); // lanes behind the last one repeat it
+        const int n = item_of(whole, p.units, items), k = whole - n * p.units;
+        const int item = first + n, hidden = b.first_unit + k, state = item * p.units + k;
+        const float *sums = b.sums + n * pass.pitch + gate * p.units + k;
+        float v = x[whole * 4 + gate];
+        for (int s = 0; s < pass.slices; s++) v += sums[s * p.at_once * pass.pitch];
+        v = qb_act_of(gate == 3 ? QB_ACT_TANH : QB_ACT_SIGMOID, 0.0f, 0.0f, v);
+        float all[4];
+#pragma unroll
+        for (int g = 0; g < 4; g++) all[g] = __shfl_sync(0xffffffffu, v, g, 4);
+        if (gate != 0 || at / 4 >= units || hidden >= p.hidden) continue;
+        if (step < b.lengths[item]) { // else both stay
+            const float c = all[2] * b.c[state] + all[0] * all[3];
+            b.c[state] = c;
+            b.h[state] = all[1] * tanhf(c);
+        }
+        send<ALONE>(after + (int64_t)item * p.depth + hidden, b.h[state]);
+    }
+}
+
+QB_DEVICE bool is_plain_lstm(const params &p, const qb_act *act) {
+    return p.layer.cell == QB_CELL_LSTM && is_standard(p, act) && p.layer.clip <= 0.0f &&
+           !p.layer.input_forget && p.at_peepholes < 0;
 }
 
 // ---- a block
@@ -332,10 +413,10 @@ QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int nu
 QB_DEVICE void fetch_x(const params &p, const block &b, int step) {
     const int pieces = p.units * p.gates / 4;
     const int64_t row_size = (int64_t)p.directions * p.blocks * p.units * p.gates;
-    const uint32_t to = qb_shared_address_of(b.x_now);
+    const uint32_t to = qb_shared_address_of(x_of(p, b, step));
 #pragma unroll 1
-    for (int at = threadIdx.x; at < b.items * pieces; at += THREADS) {
-        const int item = at / pieces, piece = at % pieces;
+    for (int at = threadIdx.x; at < b.items * pieces && step < p.steps; at += THREADS) {
+        const int item = item_of(at, pieces, b.items), piece = at - item * pieces;
         if (step >= b.lengths[item]) continue;
         const int64_t row = row_of(p, b, item, time_of(b, item, step));
         qb_copy16(to + at * 16, b.x + row * row_size + piece * 4, 16);
@@ -348,7 +429,8 @@ QB_DEVICE void write_y(const params &p, const buffers &io, const block &b, int s
     if (!io.y) return;
 #pragma unroll 1
     for (int at = threadIdx.x; at < b.items * p.units; at += THREADS) {
-        const int item = at / p.units, hidden = b.first_unit + at % p.units;
+        const int item = item_of(at, p.units, b.items);
+        const int hidden = b.first_unit + at - item * p.units;
         const bool active = step < b.lengths[item];
         if (hidden >= p.hidden) continue;
         const int t = active ? time_of(b, item, step) : step;
@@ -357,8 +439,9 @@ QB_DEVICE void write_y(const params &p, const buffers &io, const block &b, int s
 }
 
 // Lengths, then states: the caller's or zero; what pads the rows is zero.
-template <class T> QB_DEVICE void begin(const params &p, const buffers &io, const block &b) {
-    T *h = states_of<T>(p, io, b, 0);
+template <class T, bool ALONE>
+QB_DEVICE void begin(const params &p, const buffers &io, const block &b) {
+    T *h = states_of<T, ALONE>(p, b, 0);
     for (int item = threadIdx.x; item < b.items; item += THREADS)
         b.lengths[item] =
             io.lengths ? min(max(io.lengths[b.first_item + item], 0), p.steps) : p.steps;
@@ -369,14 +452,14 @@ template <class T> QB_DEVICE void begin(const params &p, const buffers &io, cons
         const int64_t from = state_at(p, b, item) + hidden;
         b.h[at] = inside && io.h ? load(p.h_dtype, io.h, from) : 0.0f;
         b.c[at] = inside && io.c ? load(p.c_dtype, io.c, from) : 0.0f;
-        if (inside) send(h + (int64_t)item * p.depth + hidden, b.h[at]);
+        if (inside) send<ALONE>(h + (int64_t)item * p.depth + hidden, b.h[at]);
     }
     const int pad = p.depth - p.hidden;
 #pragma unroll 1
     for (int at = threadIdx.x; b.number == 0 && at < 3 * b.items * pad; at += THREADS) {
         const int item = at / pad % b.items;
-        T *states = states_of<T>(p, io, b, at / pad / b.items);
-        send(states + (int64_t)item * p.depth + p.hidden + at % pad, 0.0f);
+        T *states = states_of<T, ALONE>(p, b, at / pad / b.items);
+        send<ALONE>(states + (int64_t)item * p.depth + p.hidden + at % pad, 0.0f);
     }
 }
 
@@ -391,11 +474,11 @@ QB_DEVICE void end(const params &p, const buffers &io, const block &b) {
     }
 }
 
-template <class T, int TILES, bool SHARED>
+template <class T, int TILES, bool SHARED, bool ALONE>
 static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
     recurrent(const __grid_constant__ params p, const __grid_constant__ buffers io) {
     extern __shared__ __align__(16) char shared[];
-    block b = block_of(p, io, shared);
+    block b = block_of<T, ALONE>(p, io, shared);
     const char *r =
         io.packed + p.at_weights + (int64_t)(b.direction * p.blocks + b.number) * p.weight_bytes;
     if (SHARED) {
@@ -404,27 +487,37 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
             qb_copy16(to + at, r + at, 16);
         r = shared;
     }
-    begin<T>(p, io, b);
+    begin<T, ALONE>(p, io, b);
     __syncthreads(); // the lengths
     fetch_x(p, b, 0);
-    T *reset = states_of<T>(p, io, b, 2);
+    T *reset = states_of<T, ALONE>(p, b, 2);
+    const qb_act *act = p.layer.act + b.direction * QB_CELL_ACTS;
+    const bool standard = is_standard(p, act), plain = is_plain_lstm(p, act);
+    const share first_pass = share_of(p.pass[0]);
     for (int step = 0; step < p.steps; step++) {
-        const T *before = states_of<T>(p, io, b, step % 2);
-        T *after = states_of<T>(p, io, b, (step + 1) % 2);
+        const T *before = states_of<T, ALONE>(p, b, step % 2);
+        T *after = states_of<T, ALONE>(p, b, (step + 1) % 2);
         for (int number = 0; number < p.n_passes; number++) {
             arrive(p, b); // h, or reset h, is written
-            if (number == 0 && step > 0) {
-                fetch_x(p, b, step);
-                write_y(p, io, b, step - 1);
+            if (number == 0) {
+                fetch_x(p, b, step + 1);
+                if (step > 0) write_y(p, io, b, step - 1);
             }
             await(p, b);
-            qb_copies_wait<0>();
+            qb_copies_wait<1>();            // the next step's x is under way
             if (step == 0) __syncthreads(); // R
             for (int first = 0; first < b.items; first += TILES * TILE) {
-                multiply<TILES, SHARED>(p, p.pass[number], b, r, number ? (const T *)reset : before,
-                                        first);
+                const pass_params &pass = p.pass[number];
+                const share own = TILES > 1 || number == 1 ? share_of(pass) : first_pass;
+                multiply<TILES, SHARED, ALONE>(p, pass, own, b, r,
+                                               number ? (const T *)reset : before, first);
                 __syncthreads();
-                finish<T>(p, io, b, number, step, first, after, reset);
+                if (TILES == 1 && plain)
+                    finish_lstm<T, ALONE>(p, b, step, first, after);
+                else if (TILES == 1 && standard)
+                    finish<T, ALONE, true>(p, io, b, number, step, first, after, reset);
+                else
+                    finish<T, ALONE, false>(p, io, b, number, step, first, after, reset);
                 __syncthreads();
             }
         }
@@ -435,8 +528,9 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
 
 template <class T, int TILES>
 static int launch(const params *p, const buffers *io, cudaStream_t stream) {
-    void (*kernel)(params, buffers) = recurrent<T, TILES, false>;
-    if (p->in_shared) kernel = recurrent<T, TILES, true>;
+    void (*kernel)(params, buffers) = recurrent<T, TILES, false, false>;
+    if (p->in_shared) kernel = recurrent<T, TILES, true, false>;
+    if (p->alone) kernel = recurrent<T, 1, true, true>;
     const int code = qb_reserve_shared(kernel, p->shared.bytes);
     if (code != 0) return code;
     cudaLaunchAttribute together = {}; // blocks that wait for each other run at once, or not at all

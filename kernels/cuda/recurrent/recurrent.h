@@ -32,9 +32,10 @@ typedef struct qb_cuda_recurrent_pass {
     int64_t at_weights; /* bytes from the start of a block's part of R */
 } qb_cuda_recurrent_pass;
 
-/* Where things lie in the shared memory of a block, in bytes. R is at the start. */
+/* Where things lie in the shared memory of a block, in bytes. R is at the start; x: of two steps;
+ * states: see at_states, of a block that is alone. */
 typedef struct qb_cuda_recurrent_shared {
-    int32_t x, sums, h, c, lengths, bytes;
+    int32_t x, sums, h, c, lengths, states, bytes;
 } qb_cuda_recurrent_shared;
 
 typedef struct qb_cuda_recurrent {
@@ -47,6 +48,7 @@ typedef struct qb_cuda_recurrent {
     int32_t padded_items, depth; /* rows of a direction's states, and elements of a row */
     int32_t at_once;             /* items whose products are made at once */
     int32_t in_shared;           /* R is */
+    int32_t alone;               /* teams are of one block each, of at most 8 items */
     int32_t n_passes;
     qb_cuda_recurrent_pass pass[2];
     qb_cuda_recurrent_shared shared;

@@ -39,8 +39,7 @@ static qb_status pack_projection(qb_ctx *cx, const qb_cuda_recurrent_state *s, c
         const void *const constants[] = {NULL, wide, wide_bias};
         status = s->projection->pack(cx, s->projection, constants, packed);
     }
-    qb_free(wide);
-    qb_free(wide_bias);
+    QB_FREE_ALL(wide, wide_bias);
     return status;
 }
 

@@ -50,12 +50,14 @@ static bool place_shared(qb_cuda_recurrent *p, bool weights, const qb_cuda_devic
     }
     p->in_shared = weights;
     if (weights) take(&end, p->weight_bytes);
-    if (end + states * (p->gates + 2) > device->shared_per_block) return false;
-    p->shared.x = take(&end, states * p->gates);
+    if (end + states * (2 * p->gates + 2) > device->shared_per_block) return false;
+    p->shared.x = take(&end, 2 * states * p->gates);
     p->shared.sums = take(&end, sums * (int64_t)sizeof(float));
     p->shared.h = take(&end, states);
     p->shared.c = take(&end, states);
     p->shared.lengths = take(&end, p->items * (int64_t)sizeof(int32_t));
+    p->shared.states =
+        take(&end, p->alone ? (int64_t)3 * QB_CUDA_RECURRENT_ITEMS_8 * p->depth * element(p) : 0);
     p->shared.bytes = (int32_t)end;
     return end <= device->shared_per_block;
 }
@@ -84,6 +86,7 @@ static bool plan_alone(qb_cuda_recurrent *p, const qb_cuda_device *device) {
     const int32_t items =
         p->batch < QB_CUDA_RECURRENT_ITEMS_8 ? p->batch : QB_CUDA_RECURRENT_ITEMS_8;
     share_out(p, pad(p->hidden, 4), items);
+    p->alone = true;
     return p->weight_bytes / element(p) <= (p->f16 ? ALONE : ALONE_FLOATS) &&
            place_shared(p, true, device);
 }
@@ -92,6 +95,7 @@ bool qb_cuda_recurrent_plan(qb_cuda_recurrent *p, const qb_cuda_device *device) 
     const int32_t items = p->batch < TEAM_ITEMS ? p->batch : TEAM_ITEMS;
     p->depth = pad(p->hidden, QB_CUDA_RECURRENT_DEPTH);
     if (plan_alone(p, device)) return true;
+    p->alone = false;
     for (int weights = 1; weights >= 0; weights--) /* else they come from the second-level cache */
         for (int32_t units = 8; units <= 64; units *= 2) {
             share_out(p, units, items);

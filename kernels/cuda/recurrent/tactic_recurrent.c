@@ -179,8 +179,7 @@ static qb_status cuda_recurrent_create(qb_ctx *cx, const qb_tactic *tactic,
                                        qb_kernel **out) {
     qb_cuda_recurrent_state s = {0};
     (void)threads;
-    if (!cuda_recurrent_supports(problem, constant))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!cuda_recurrent_supports(problem, constant)) return qb_cuda_not_for(cx, tactic);
     describe(problem, &s.p);
     const qb_status status = make(cx, tactic, problem, &s, out);
     if (status != QB_OK) {

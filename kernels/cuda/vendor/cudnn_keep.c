@@ -90,7 +90,6 @@ qb_status qb_cudnn_keep(qb_ctx *cx, qb_cudnn_graph *g, qb_compiled *to, qb_hash 
     QB_GO(qb_compiled_add(cx, to, key, neutral, strlen(neutral)));
     g->compiled = key;
 out:
-    qb_free(neutral);
-    qb_free(text);
+    QB_FREE_ALL(neutral, text);
     return status;
 }

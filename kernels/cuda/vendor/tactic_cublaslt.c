@@ -152,8 +152,7 @@ static qb_status launch_float(qb_ctx *cx, const qb_kernel *kernel, const qb_laun
 static qb_status create_float(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                               const bool *constant, qb_dtype dtype, bool tf32, qb_kernel **out) {
     cublaslt_state s;
-    if (!lower_float(problem, constant, dtype, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower_float(problem, constant, dtype, &s)) return qb_cuda_not_for(cx, tactic);
     s.gemm.tf32 = tf32;
     QB_TRY(make(cx, tactic, problem, &s, out));
     (*out)->packing_id =
@@ -285,8 +284,7 @@ static qb_status launch_quantized(qb_ctx *cx, const qb_kernel *kernel, const qb_
 static qb_status create_quantized(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                                   const bool *constant, bool smooth, qb_kernel **out) {
     cublaslt_state s;
-    if (!lower_quantized(problem, constant, smooth, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower_quantized(problem, constant, smooth, &s)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(make(cx, tactic, problem, &s, out));
     (*out)->packing_id = qb_packing_add(qb_cuda_conv_packing_id(&s.conv), problem->transpose_b);
     (*out)->pack = pack_quantized;

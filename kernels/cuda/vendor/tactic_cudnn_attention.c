@@ -84,8 +84,7 @@ static qb_status cuda_attention_cudnn_compete(qb_ctx *cx, const qb_tactic *tacti
     attention_state s = {0};
     qb_cuda_device device;
     (void)constant;
-    if (!lower(problem, &s.p))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, &s.p)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(open_graph(cx, problem, to_beat, &s));
     QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, out));

@@ -289,8 +289,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                         qb_kernel **out) {
     conv_state s;
     qb_cuda_device device;
-    if (!lower(problem, constant, dtype, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, constant, dtype, &s)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(open_graph(cx, problem, math, to_beat, &s));
     QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, out));

@@ -82,8 +82,7 @@ static qb_status cuda_pool_cudnn_compete(qb_ctx *cx, const qb_tactic *tactic,
     pool_state s;
     qb_cuda_device device;
     (void)constant;
-    if (!lower(problem, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, &s)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(open_graph(cx, problem, to_beat, &s));
     QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, out));

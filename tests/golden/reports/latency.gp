@@ -12,6 +12,7 @@ set xtics 0,0.2
 cut(text) = strlen(text) > 30 ? substr(text, 1, 28).'..' : text
 at(text) = strstrt(text, '+') > 0 ? strstrt(text, '+') : 29
 name(text) = strlen(text) <= 26 ? text : cut(substr(text, 1, at(text) - 1))."\n".cut(substr(text, at(text), 400))
+line(text) = strlen(text) <= 26 ? text : '..'.substr(text, strlen(text) - 23, strlen(text))
 set yrange [4.6:-0.6]
 set ytics scale 0
 set style fill solid 1.0 noborder

@@ -499,6 +499,34 @@ static void windows_are_resolved_from_the_shapes(void **state) {
     maker_release(&m);
 }
 
+/* A constant right side is a matrix, whatever ones it has in front; one that repeats data is not.
+ */
+static void constant_matrices_have_two_dimensions(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 31);
+    int32_t x = make_input(&m, "x", DIMS(2, 3, 4)), rows = NODE(&m, "Flatten", "rows", x);
+    make_output(&m, NODE(&m, "MatMul", "a", x, make_random(&m, "w", DIMS(1, 4, 5))));
+    make_output(&m, NODE(&m, "MatMul", "b", rows, make_random(&m, "v", DIMS(1, 12, 5))));
+    make_output(&m, NODE(&m, "MatMul", "c", x, make_random(&m, "u", DIMS(2, 4, 5))));
+    qb_groups groups = fuse(&m);
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem p;
+    const struct {
+        const char *name;
+        int32_t rank;
+    } want[] = {{"a", 2}, {"b", 3}, {"c", 3}};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(&m.cx,
+                  qb_group_problem(&m.cx, m.graph, writing(&m, &groups, want[i].name), in, &p));
+        assert_int_equal(in[QB_IN_WEIGHT].shape.rank, want[i].rank);
+        assert_int_equal(in[QB_IN_WEIGHT].shape.dim[want[i].rank - 1], 5);
+    }
+    qb_groups_release(&groups);
+    assert_groups_compute_the_graph(&m, TOLERANCE);
+    maker_release(&m);
+}
+
 static void problems_need_known_shapes(void **state) {
     (void)state;
     maker m;
@@ -655,6 +683,7 @@ int main(void) {
         cmocka_unit_test(gemm_is_a_matmul_where_its_bias_is_plain),
         cmocka_unit_test(pools_and_spatial_means_are_pools),
         cmocka_unit_test(windows_are_resolved_from_the_shapes),
+        cmocka_unit_test(constant_matrices_have_two_dimensions),
         cmocka_unit_test(problems_need_known_shapes),
         cmocka_unit_test(softmax_concat_and_layout_nodes),
         cmocka_unit_test(lines_of_nan_that_become_zero),

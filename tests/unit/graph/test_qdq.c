@@ -212,6 +212,32 @@ static void moved_integers_become_moved_floats(void **state) {
                   "output z\n");
 }
 
+/* x -> Q -> ArgMax, which wants their order alone, and x -> Q -> Resize between pixels -> DQ. */
+static void integers_in_order_and_between_pixels_are_floats(void **state) {
+    (void)state;
+    const float scales[] = {1, 1, 2, 2};
+    ob graph = {0}, attrs = {0};
+    ob_input(&graph, "x", QB_DTYPE_F32, "1,2,3,4");
+    params(&graph, "a", 0.5f, QB_DTYPE_U8, 7);
+    quantize(&graph, "x", "a", "q");
+    ob_node(&graph, "ArgMax", "m", "q", "i", NULL);
+    ob_floats(&graph, "s", "4", 4, scales);
+    ob_attr_text(&attrs, "mode", "linear");
+    ob_node(&graph, "Resize", "r", "q - s", "l", &attrs);
+    dequantize(&graph, "l", "a", "ld");
+    ob_node(&graph, "Sigmoid", "u", "ld", "z", NULL);
+    ob_output(&graph, "i", QB_DTYPE_S64, "1,2,3,4");
+    ob_output(&graph, "z", QB_DTYPE_F32, "1,2,6,8");
+    check(&graph, "graph main\n"
+                  "input x: u8[1,2,3,4] u8(0.5, 7)\n"
+                  "ArgMax 'm' (x) -> i: s64[1,2,3,4]\n"
+                  "const s: f32[4] (1, 1, 2, 2)\n"
+                  "Resize 'r' (x, , s) -> l_real: u8[1,2,6,8] u8(0.5, 7) {mode=linear}\n"
+                  "Sigmoid 'u' (l_real) -> z: f32[1,2,6,8]\n"
+                  "output i\n"
+                  "output z\n");
+}
+
 /* What reads the integers themselves, and other parameters behind the move, keep it as it is. */
 static void integers_that_are_read_as_such_stay(void **state) {
     (void)state;
@@ -502,6 +528,7 @@ int main(void) {
         cmocka_unit_test(different_parameters_do_not_mix),
         cmocka_unit_test(pairs_in_a_row_requantize),
         cmocka_unit_test(moved_integers_become_moved_floats),
+        cmocka_unit_test(integers_in_order_and_between_pixels_are_floats),
         cmocka_unit_test(integers_that_are_read_as_such_stay),
         cmocka_unit_test(an_input_may_not_become_an_output),
         cmocka_unit_test(what_cannot_be_folded_stays_as_written),

@@ -28,9 +28,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_newcomer = {.name = "cpu.unary_f32.newcomer",
-                                      .backend = "cpu",
-                                      .kind = QB_KIND_UNARY,
-                                      .exactness = QB_EXACT,
-                                      .supports = supports,
-                                      .create = create};
+QB_TACTIC(newcomer, "cpu.unary_f32.newcomer", "cpu", QB_KIND_UNARY, QB_EXACT, supports, create);
