@@ -50,4 +50,10 @@ void qb_graph_split_release(qb_graph_split *split); /* accepts zeroed */
  * open. Sets the shapes of `tail` and leaves them there. most[n_values] (NULL: none): what somebody
  * knows of values, rank -1 where nothing, counts instead. */
 qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most);
+
+/* most[n_values] from "NAME=N,NAME=AxBxC": N is the size of the one dimension of the value that is
+ * open, or its elements where their number is open. QB_STATUS_USAGE for a value whose size is known
+ * and for what cannot be read. */
+qb_status qb_graph_parse_most(qb_ctx *cx, const qb_graph *graph, const char *text, qb_shape *most);
+
 #endif

@@ -14,7 +14,7 @@ import sys
 
 FOLDERS = "base kernels graph datasets engine stream calib quant eval search reports demo cli api".split()
 # folder: (files in a circle, members of a struct, lines)
-LIMITS = {"engine": (3, 25, 12800)}
+LIMITS = {"engine": (3, 25, 13100)}
 CHAIN = 16  # headers that include each other, one after the other
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)

@@ -66,7 +66,8 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
 }
 
 qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
-                         const char *max_sizes, qb_graph_split *split) {
+                         const char *max_sizes, const qb_tail_engines *engines,
+                         qb_graph_split *split) {
     struct qb_tail *t = qb_alloc(cx, 1, sizeof *t);
     qb_graph *bounds = NULL;
     qb_status status = QB_OK;
@@ -82,7 +83,7 @@ qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
     if (!t->output || !t->input) QB_GO(cx->code);
     QB_GO(find_inputs(cx, engine, t));
     QB_GO(qb_graph_sweep(cx, t->graph));
-    QB_GO(qb_tail_nodes_create(cx, engine, t->graph, &t->nodes));
+    QB_GO(qb_tail_nodes_create(cx, engine, t->graph, engines, &t->nodes));
     QB_GO(qb_graph_clone(cx, t->graph, &bounds));
     QB_GO(qb_tail_nodes_limit(cx, t->nodes, max_sizes));
     QB_GO(qb_graph_bound(cx, bounds, qb_tail_most(t->nodes)));

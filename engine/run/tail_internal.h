@@ -6,11 +6,21 @@
 #include "engine/engine_internal.h"
 #include "graph/evaluate.h"
 
+/* What builds and runs engines of single nodes: it lies above this folder. */
+typedef struct qb_tail_engines {
+    qb_status (*build)(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *spec,
+                       qb_engine **out);
+    qb_status (*run)(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
+                     void *const *outputs);
+    void (*free)(qb_engine *engine);
+} qb_tail_engines;
+
 /* Gives the engine of the split's head its tail, whose graph it takes over. `graph`: the whole,
  * whose outputs the engine then has, at most as large as qb_graph_bound says; `max_sizes` as in the
- * build spec. */
+ * build spec; `engines` stays. */
 qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *graph,
-                         const char *max_sizes, qb_graph_split *split);
+                         const char *max_sizes, const qb_tail_engines *engines,
+                         qb_graph_split *split);
 void qb_tail_free(struct qb_tail *tail); /* accepts NULL */
 
 /* What a context needs for it: memory for the head's outputs. */
@@ -33,7 +43,7 @@ qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *run, const void *const *inp
  * number of runs may share it. */
 struct qb_tail_nodes;
 qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph *graph,
-                               struct qb_tail_nodes **out);
+                               const qb_tail_engines *engines, struct qb_tail_nodes **out);
 void qb_tail_nodes_free(struct qb_tail_nodes *nodes); /* accepts NULL */
 /* The largest shapes of values of the graph, by --max-size; rank -1: not told. What they say holds
  * in runs. NULL: nothing is told. */

@@ -1,7 +1,5 @@
 /* Nodes of a tail that do much: each has an engine of its own for the shapes of the last run. */
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/plan/plan_internal.h"
@@ -21,6 +19,7 @@ typedef struct planned {
 struct qb_tail_nodes {
     const qb_graph *graph; /* the tail's */
     qb_build_spec spec;
+    const qb_tail_engines *engines;
     pthread_mutex_t lock; /* of the table */
     planned **of;         /* [n_nodes] NULL: none yet */
     bool *plain;          /* [n_nodes] no kernel runs it */
@@ -33,7 +32,7 @@ static void release(struct qb_tail_nodes *t, planned *p) {
     const bool last = --p->refs == 0;
     pthread_mutex_unlock(&t->lock);
     if (!last) return;
-    qb_engine_free(p->engine);
+    t->engines->free(p->engine);
     qb_free(p->in);
     qb_free(p);
 }
@@ -49,11 +48,12 @@ void qb_tail_nodes_free(struct qb_tail_nodes *t) {
 }
 
 qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph *graph,
-                               struct qb_tail_nodes **out) {
+                               const qb_tail_engines *engines, struct qb_tail_nodes **out) {
     struct qb_tail_nodes *t = qb_alloc(cx, 1, sizeof *t);
     if (!t) return cx->code;
     pthread_mutex_init(&t->lock, NULL);
     t->graph = graph;
+    t->engines = engines;
     t->spec = (qb_build_spec){.backends = head->device ? NULL : head->plan->spec.backends,
                               .threads = head->plan->spec.threads};
     t->of = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *t->of);
@@ -70,67 +70,10 @@ qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph
 
 const qb_shape *qb_tail_most(const struct qb_tail_nodes *nodes) { return nodes->most; }
 
-/* "N" or "AxBxC" up to `end`. */
-static bool parse_sizes(const char *text, const char *end, qb_shape *out) {
-    *out = (qb_shape){0};
-    while (out->rank < QB_MAX_RANK) {
-        char *after;
-        if (*text < '0' || *text > '9') return false;
-        errno = 0;
-        out->dim[out->rank++] = strtoll(text, &after, 10);
-        if (errno || after > end) return false;
-        if (after == end) return true;
-        if (*after != 'x') return false;
-        text = after + 1;
-    }
-    return false;
-}
-
-static int32_t open_dims(const qb_shape *shape) {
-    int32_t n = 0;
-    for (int32_t d = 0; d < shape->rank; d++) n += shape->dim[d] < 0;
-    return n;
-}
-
-/* One "NAME=SIZES". */
-static qb_status limit_one(qb_ctx *cx, struct qb_tail_nodes *t, const char *text, size_t length) {
-    const char *is = memrchr(text, '=', length);
-    char name[256];
-    qb_shape told;
-    if (!is || is == text || (size_t)(is - text) >= sizeof name ||
-        !parse_sizes(is + 1, text + length, &told))
-        return qb_fail(cx, QB_STATUS_USAGE,
-                       "--max-size: expected NAME=100 or NAME=100x4, got '%.*s'", (int)length,
-                       text);
-    memcpy(name, text, (size_t)(is - text));
-    name[is - text] = 0;
-    const int32_t id = qb_graph_find_value(t->graph, name);
-    const qb_shape *open = id >= 0 ? &t->graph->values[id].shape : NULL;
-    if (!open || t->graph->values[id].data || qb_shape_known(open))
-        return qb_fail(cx, QB_STATUS_USAGE,
-                       "--max-size: '%s' is no value whose size comes with the data", name);
-    qb_shape *most = &t->most[id];
-    *most = told;
-    if (open->rank < 0 || (told.rank == open->rank && told.rank > 1)) return QB_OK;
-    if (told.rank != 1 || open_dims(open) != 1) {
-        char shape[128];
-        return qb_fail(cx, QB_STATUS_USAGE, "--max-size: '%s' is %s: expected as many sizes", name,
-                       qb_shape_text(open, shape, sizeof shape));
-    }
-    *most = *open;
-    for (int32_t d = 0; d < most->rank; d++)
-        if (most->dim[d] < 0) most->dim[d] = told.dim[0];
-    return QB_OK;
-}
-
 qb_status qb_tail_nodes_limit(qb_ctx *cx, struct qb_tail_nodes *t, const char *max_sizes) {
     if (!max_sizes) return QB_OK;
     t->most = qb_alloc(cx, (size_t)t->graph->n_values, sizeof *t->most);
-    if (!t->most) return cx->code;
-    for (int32_t v = 0; v < t->graph->n_values; v++) t->most[v].rank = -1;
-    for (const char *at = max_sizes; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        QB_TRY(limit_one(cx, t, at, strcspn(at, ",")));
-    return QB_OK;
+    return t->most ? qb_graph_parse_most(cx, t->graph, max_sizes, t->most) : cx->code;
 }
 
 static bool is_within(const qb_shape *got, const qb_shape *most) {
@@ -186,7 +129,7 @@ static qb_status build(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, 
     if (!shapes) QB_GO(cx->code);
     for (int32_t i = 0; i < alone->n_inputs; i++) shapes[i] = alone->values[alone->inputs[i]].shape;
     spec.input_shapes = shapes;
-    if (qb_engine_build(cx, alone, &spec, &p->engine) != QB_OK) {
+    if (t->engines->build(cx, alone, &spec, &p->engine) != QB_OK) {
         status = cx->code == QB_STATUS_UNSUPPORTED ? QB_OK : cx->code;
         if (status == QB_OK) qb_ctx_clear(cx);
     } else if (is_of_kernels(p->engine)) {
@@ -196,7 +139,7 @@ static qb_status build(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, 
     }
 out:
     if (p) {
-        qb_engine_free(p->engine);
+        if (p->engine) t->engines->free(p->engine);
         qb_free(p->in);
         qb_free(p);
     }
@@ -236,7 +179,6 @@ static qb_status acquire(qb_ctx *cx, struct qb_tail_nodes *t, int32_t node, cons
 static qb_status run(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_engine *e,
                      const qb_tensor *in, const qb_tensor *out) {
     const qb_node *it = &t->graph->nodes[node];
-    qb_context *context = NULL;
     const void **inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs);
     void **outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs);
     qb_status status = inputs && outputs ? QB_OK : cx->code;
@@ -247,10 +189,8 @@ static qb_status run(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, co
                 inputs[i] = in[k].data;
     for (int32_t k = 0, n = 0; k < it->n_out; k++)
         if (it->out[k] >= 0) outputs[n++] = out[k].data;
-    QB_GO(qb_context_create(cx, e, &context));
-    QB_GO(qb_context_run(cx, context, inputs, outputs));
+    status = t->engines->run(cx, e, inputs, outputs);
 out:
-    qb_context_free(context);
     qb_free(inputs);
     qb_free(outputs);
     return status;

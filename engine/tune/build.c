@@ -310,11 +310,23 @@ static qb_status split_sizes(qb_ctx *cx, request *r, qb_graph_split *split) {
     return QB_OK;
 }
 
+/* Runs an engine of one node once. */
+static qb_status run_once(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
+                          void *const *outputs) {
+    qb_context *context;
+    QB_TRY(qb_context_create(cx, engine, &context));
+    const qb_status status = qb_context_run(cx, context, inputs, outputs);
+    qb_context_free(context);
+    return status;
+}
+
+static const qb_tail_engines tail_engines = {qb_engine_build, run_once, qb_engine_free};
+
 static qb_status attach_tail(qb_ctx *cx, const request *r, const qb_graph *graph,
                              qb_graph_split *split, qb_engine **out) {
     qb_status status = QB_OK;
     if (split->tail)
-        status = qb_tail_attach(cx, *out, graph, r->spec.max_sizes, split);
+        status = qb_tail_attach(cx, *out, graph, r->spec.max_sizes, &tail_engines, split);
     else if (r->spec.max_sizes)
         status = qb_fail(cx, QB_STATUS_USAGE,
                          "--max-size %s: all sizes are known: none comes with the data",

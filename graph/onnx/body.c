@@ -113,6 +113,18 @@ static qb_status count_carried(qb_expander *e, const Onnx__NodeProto *node,
     return QB_OK;
 }
 
+/* What a Loop leaves out: no limit, and no condition at first. */
+static qb_status input_name(qb_expander *e, const qb_frame *f, const Onnx__NodeProto *node,
+                            size_t i, const char **out) {
+    const char *name = node->input[i];
+    if (*name) {
+        *out = qb_frame_find(f, name);
+        return QB_OK;
+    }
+    return i == 0 ? qb_expand_scalar(e, QB_ONNX_TYPE_S64, INT64_MAX, out)
+                  : qb_expand_scalar(e, QB_ONNX_TYPE_BOOL, 1, out);
+}
+
 static qb_status keep(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node,
                       const Onnx__GraphProto *const *body, const char *const *attribute, size_t n,
                       const names *taken) {
@@ -131,14 +143,17 @@ static qb_status keep(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node,
     copy->n_output = node->n_output;
     for (size_t i = 0; i < n; i++) QB_TRY(pack_body(e, f, body[i], taken, attribute[i], &attrs[i]));
     if (n == 1) QB_TRY(count_carried(e, node, &attrs[copy->n_attribute++]));
-    for (size_t i = 0; i < node->n_input; i++)
-        in[copy->n_input++] =
-            (char *)(uintptr_t)(*node->input[i] ? qb_frame_find(f, node->input[i]) : "");
+    for (size_t i = 0; i < node->n_input; i++) {
+        const char *name;
+        QB_TRY(input_name(e, f, node, i, &name));
+        in[copy->n_input++] = (char *)(uintptr_t)name;
+    }
     for (size_t i = 0; i < taken->n; i++)
         in[copy->n_input++] = (char *)(uintptr_t)qb_frame_find(f, taken->item[i]);
     for (size_t i = 0; i < node->n_output; i++) {
-        const char *to;
-        QB_TRY(qb_frame_define(e, f, node->output[i], &to));
+        const char *to = qb_expand_name(e, "unused");
+        if (!to) return e->cx->code;
+        if (*node->output[i]) QB_TRY(qb_frame_define(e, f, node->output[i], &to));
         out[i] = (char *)(uintptr_t)to;
     }
     return qb_expand_emit_node(e, copy);

@@ -22,7 +22,7 @@ static char cache[QB_TEST_PATH];
 /* All members in their order: with a new one this does not compile, and a row below is missing. */
 static const qb_build_spec none = {NULL, 0,     QB_DTYPE_NONE, false, false, 0,    NULL,
                                    0,    0,     NULL,          0,     NULL,  0,    NULL,
-                                   NULL, false, false,         false, false, false};
+                                   NULL, false, false,         false, false, NULL, false};
 
 typedef enum network { FLOATS, QUANTIZED, MIXING } network;
 
