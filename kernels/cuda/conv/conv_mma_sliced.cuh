@@ -13,6 +13,7 @@
 #include "kernels/cuda/conv/conv_mma_loop.cuh"
 #include "kernels/cuda/conv/tile.cuh"
 
+#define QB_SCHEDULE_SLICED true
 #define QB_SLICED_TILES 1024 // most; with more of them larger tiles fill the device
 
 // The constants of a channel are in the first-level cache when its sums are there.
@@ -65,8 +66,7 @@ template <int M, int N, int K, int GROUPS, bool COOPERATIVE, qb_cuda_epilogue EP
 static int qb_launch_tile(const qb_cuda_conv_call *call) {
     typedef qb_epilogue_of<EPILOGUE> E;
     typedef sliced_tile<M, N, K, GROUPS, E::f16 ? 2 : 1> T;
-    static_assert(T::shared_bytes == QB_CUDA_SHARED_mma_sliced(M, N, K, GROUPS),
-                  "what it asks for");
+    static_assert(T::shared_bytes == QB_CUDA_SHARED_SLICED(M, N, K, GROUPS), "what it asks for");
     const auto kernel = conv_mma_sliced<T, typename E::sum>;
     if (!call->io) return qb_reserve_shared(kernel, T::shared_bytes);
     return qb_launch(kernel, (unsigned)tiles_of(call->conv, M, N), T::threads, T::shared_bytes,

@@ -165,26 +165,26 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
 #define RUN_90a(FUNCTION) NULL
 #endif
 #define RUN_PORTABLE(FUNCTION) FUNCTION
-#define NEED_90a(KERNEL, M, N, K, GROUPS)                                                          \
+#define NEED_90a(SCHEDULE, M, N, K, GROUPS)                                                        \
     { .wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED }
-#define NEED_PORTABLE(KERNEL, M, N, K, GROUPS)                                                     \
-    { .shared_bytes = QB_CUDA_SHARED_##KERNEL(M, N, K, GROUPS) }
+#define NEED_PORTABLE(SCHEDULE, M, N, K, GROUPS)                                                   \
+    { .shared_bytes = QB_CUDA_SHARED_##SCHEDULE(M, N, K, GROUPS) }
 #define IS_F16_s8 false
 #define IS_F16_f16 true
 
 #define TILE_TACTIC(SUFFIX, SMOOTH, SPLITK, EXACTNESS, ARCHITECTURE, KERNEL, TYPE, M, N, K,        \
-                    GROUPS, EPILOGUES)                                                             \
+                    GROUPS, SCHEDULE, EPILOGUES)                                                   \
     CONV(cuda_conv_##TYPE##_##KERNEL##_##M##x##N##x##K##SUFFIX,                                    \
          "conv_" #TYPE "." #KERNEL "_nhwc_" #M "x" #N "x" #K #SUFFIX, EXACTNESS,                   \
          .packing = QB_CUDA_PACKING_TENSOR, .m = M, .n = N, .k = K, .groups = GROUPS,              \
-         .need = NEED_##ARCHITECTURE(KERNEL, M, N, K, GROUPS),                                     \
+         .need = NEED_##ARCHITECTURE(SCHEDULE, M, N, K, GROUPS),                                   \
          .epilogues = QB_EPILOGUES_##EPILOGUES, .smooth = SMOOTH, .splitk = SPLITK,                \
          .f16 = IS_F16_##TYPE,                                                                     \
          .fits = RUN_##ARCHITECTURE(qb_cuda_fits_##TYPE##_##KERNEL##_##M##x##N##x##K),             \
          .run = RUN_##ARCHITECTURE(qb_cuda_conv_##TYPE##_##KERNEL##_##M##x##N##x##K))
 #define QB_CUDA_TILE(ARCHITECTURE, KERNEL, TYPE, M, N, K, GROUPS, SCHEDULE, EPILOGUES, CONV,       \
                      MATMUL)                                                                       \
-    QB_TILE_##CONV(TILE_TACTIC, ARCHITECTURE, KERNEL, TYPE, M, N, K, GROUPS, EPILOGUES)
+    QB_TILE_##CONV(TILE_TACTIC, ARCHITECTURE, KERNEL, TYPE, M, N, K, GROUPS, SCHEDULE, EPILOGUES)
 #include "kernels/cuda/conv/tiles.def"
 
 #define DEPTHWISE(SMOOTH, F16)                                                                     \

@@ -3,10 +3,10 @@
 #ifndef QB_CUDA_TILE_TACTICS_H
 #define QB_CUDA_TILE_TACTICS_H
 
-/* Shared memory of a block of conv_<kernel>.cuh, for each warp group of a sliced tile. */
+/* Shared memory of a block of the portable kernels, by schedule; SLICED: for each warp. */
 #define QB_CUDA_SLICED_STAGES 3
-#define QB_CUDA_SHARED_mma(M, N, K, GROUPS) QB_CUDA_MMA_SHARED(M, N, K)
-#define QB_CUDA_SHARED_mma_sliced(M, N, K, GROUPS)                                                 \
+#define QB_CUDA_SHARED_COOPERATIVE(M, N, K, GROUPS) QB_CUDA_MMA_SHARED(M, N, K)
+#define QB_CUDA_SHARED_SLICED(M, N, K, GROUPS)                                                     \
     (4 * (GROUPS)*QB_CUDA_SLICED_STAGES * ((M) + (N)) * (K))
 
 /* Sets of one epilogue, that takes all problems. */
