@@ -51,21 +51,22 @@ static void add_word(const char **words, int *n, const char *option, const char 
 static qb_status run_stage(const flow *f, const qb_flow_stage *s) {
     const qb_common *common = &f->o->common;
     const bool compares = strcmp(s->command, "compare") == 0;
+    const bool has_engines = s->calibration_data || s->evaluation_data;
     const char *words[WORDS_MAX] = {s->command};
     char threads[32];
     int n = 1;
     add_word(words, &n, "--model", f->project.model);
     add_word(words, &n, "--config", common->config);
     add_word(words, &n, "--output", common->out);
-    add_word(words, &n, "--backends", f->project.spec.backends);
-    add_word(words, &n, "--timingCacheFile", f->project.spec.timing_cache);
-    add_word(words, &n, "--tacticSources", f->project.build.tactic_sources);
-    add_word(words, &n, "--max-size", f->project.build.max_sizes);
-    if (f->project.spec.no_mixed_precision) add_word(words, &n, NULL, "--no-mixing");
     if (compares && !f->project.spec.check) add_word(words, &n, NULL, "--no-check");
     snprintf(threads, sizeof threads, "%lld", (long long)common->threads);
     add_word(words, &n, "--threads", threads);
-    if (s->calibration_data || s->evaluation_data) {
+    if (has_engines) {
+        add_word(words, &n, "--backends", f->project.spec.backends);
+        add_word(words, &n, "--timingCacheFile", f->project.spec.timing_cache);
+        add_word(words, &n, "--tacticSources", f->project.build.tactic_sources);
+        add_word(words, &n, "--max-size", f->project.build.max_sizes);
+        if (f->project.spec.no_mixed_precision) add_word(words, &n, NULL, "--no-mixing");
         add_word(words, &n, "--decoder", f->project.decoder);
         add_word(words, &n, "--devices", f->project.build.devices);
     }

@@ -51,6 +51,7 @@ expect 0 "$QBENCH" inspect branches.onnx --shapes x:1x2
 says '^operators +Relu 1$'
 expect 0 "$QBENCH" bench branches.onnx --shapes x:1x3 --duration=0 --iterations=1 --warmUp=0 --dumpLayerInfo
 says 'Neg'
-expect 1 "$QBENCH" bench branches.onnx --duration=0 --iterations=1 --warmUp=0
+expect 2 "$QBENCH" bench branches.onnx --duration=0 --iterations=1 --warmUp=0
+complains 'give the input shapes'
 
 done_testing

@@ -12,6 +12,7 @@ graph/passes.def         graph/passes         qb_pass_           own
 graph/zoo.def            graph/zoo            qb_zoo_            own
 kernels/tactics.def      kernels              qb_tactic_         shared
 kernels/functions.def            kernels            -            made
+kernels/integers.def             kernels            -            made
 kernels/cuda/conv/tiles.def      kernels/cuda/conv  -            made
 kernels/cuda/conv/epilogues.def  kernels/cuda/conv  -            made
 engine/backends.def      kernels              -                  folder

@@ -196,9 +196,9 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     x.dim[1] = channels;
     y.dim[1] = outputs;
     if (!random_window(rng, spatial, &x, false, &p->window, &y)) return false;
-    if (!c->wide && p->group == channels && random_chance(rng, 20))
+    if (!c->wide && p->group == channels && random_chance(rng, 30))
         apart_windows(spatial, 1, &x, &p->window, &y);
-    if (!c->wide && p->group == channels && random_chance(rng, 20))
+    else if (!c->wide && p->group == channels && random_chance(rng, 25))
         large_windows(rng, spatial, &x, &p->window, &y);
     if (c->wide && spatial == 2 && random_chance(rng, 25)) random_patches(rng, c, &x, &y);
     channels = x.dim[1];

@@ -58,6 +58,7 @@ static bool with_cache(const qb_build_spec *s) {
 }
 static bool unmixed(const qb_build_spec *s) { return s->no_mixed_precision; }
 static bool without_cudnn(const qb_build_spec *s) { return s->excluded_sources == QB_SOURCE_CUDNN; }
+static bool with_sizes(const qb_build_spec *s) { return s->max_sizes != NULL; }
 static bool limited(const qb_build_spec *s) { return s->workspace_limit == (size_t)1 << 30; }
 static bool timed(const qb_build_spec *s) { return s->time_tactics; }
 static bool unchecked(const qb_build_spec *s) { return !s->check || s->observable; }
@@ -86,6 +87,8 @@ static const option options[] = {
     {"no-mixing", "--no-mixing", NULL, unmixed, /* a search decides each group's precision itself */
      "calibrate compare build bench inspect run data doctor"},
     {"tacticSources", "--tacticSources=-CUDNN", NULL, without_cudnn, ""},
+    {"max-size", "--max-size=y=1", NULL, with_sizes, /* refused here, where all sizes are known: */
+     "cli.late_sizes"},
     {"memPoolSize", "--memPoolSize=workspace:1G", NULL, limited, ""},
     {"time-tactics", "--time-tactics", NULL, timed, ""},
     {"no-check", "--no-check", NULL, unchecked, "build bench compare run"},

@@ -402,9 +402,10 @@ QB_DEVICE void finish_lstm(const params &p, const block &b, int step, int first,
     }
 }
 
-QB_DEVICE bool is_plain_lstm(const params &p, const qb_act *act) {
+// Does that pay? Only where threads would have nothing to do.
+QB_DEVICE bool is_plain_lstm(const params &p, const block &b, const qb_act *act) {
     return p.layer.cell == QB_CELL_LSTM && is_standard(p, act) && p.layer.clip <= 0.0f &&
-           !p.layer.input_forget && p.at_peepholes < 0;
+           !p.layer.input_forget && p.at_peepholes < 0 && b.items * p.units * 4 <= 2 * THREADS;
 }
 
 // ---- a block
@@ -492,7 +493,7 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
     fetch_x(p, b, 0);
     T *reset = states_of<T, ALONE>(p, b, 2);
     const qb_act *act = p.layer.act + b.direction * QB_CELL_ACTS;
-    const bool standard = is_standard(p, act), plain = is_plain_lstm(p, act);
+    const bool standard = is_standard(p, act), plain = is_plain_lstm(p, b, act);
     const share first_pass = share_of(p.pass[0]);
     for (int step = 0; step < p.steps; step++) {
         const T *before = states_of<T, ALONE>(p, b, step % 2);

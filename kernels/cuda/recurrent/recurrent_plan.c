@@ -81,10 +81,12 @@ static bool are_resident(const qb_cuda_recurrent *p, const qb_cuda_device *devic
     return (int64_t)p->directions * p->groups * p->blocks <= each * device->multiprocessors;
 }
 
-/* All units in a block, which waits for nobody: then the items may as well be apart. */
+/* All units in a block, which waits for nobody: then the items may as well be apart, on as many
+ * multiprocessors as there are. */
 static bool plan_alone(qb_cuda_recurrent *p, const qb_cuda_device *device) {
-    const int32_t items =
-        p->batch < QB_CUDA_RECURRENT_ITEMS_8 ? p->batch : QB_CUDA_RECURRENT_ITEMS_8;
+    const int64_t all = (int64_t)p->batch * p->directions;
+    int32_t items = (int32_t)((all + device->multiprocessors - 1) / device->multiprocessors);
+    if (items > QB_CUDA_RECURRENT_ITEMS_8) items = QB_CUDA_RECURRENT_ITEMS_8;
     share_out(p, pad(p->hidden, 4), items);
     p->alone = true;
     return p->weight_bytes / element(p) <= (p->f16 ? ALONE : ALONE_FLOATS) &&

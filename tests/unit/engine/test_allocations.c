@@ -98,7 +98,7 @@ static void so_do_operators_that_work_aside(void **state) {
     (void)state;
     node_case c;
     const qb_shape topk[] = {qb_shape_of(2, 4, 300), qb_shape_of(1, 1)};
-    make(&c, "TopK", QB_DTYPE_F32, topk, 2, 1, 2);
+    make(&c, "TopK", QB_DTYPE_F64, topk, 2, 1, 2);
     allocates_once(&c, true);
     const qb_shape product[] = {qb_shape_of(2, 4, 9), qb_shape_of(2, 9, 5)};
     make(&c, "MatMulInteger", QB_DTYPE_U8, product, 2, 0, 1);
