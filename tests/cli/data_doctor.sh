@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `qbench data doctor`: a clean set is clean, and each planted fault is found.
-# ctest-cost: 70
+# ctest-cost: 70, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 
 expect 0 "$QBENCH" demo -o demo --test-images 20 --calibration-images 20

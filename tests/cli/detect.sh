@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest-timeout: 400
+# ctest-timeout: 400, ctest-labels: slow
 # ctest-cost: 40
 # A real detector on COCO images: calibrate, compare, gate; FP32 has the reference's AP.
 . "$1/tests/support/cli.sh"

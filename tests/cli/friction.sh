@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The small things that make a person stop: an interrupted calibration that begins anew, work done
 # twice, tables that wrap, options that are ignored, files that must be named though they are there.
-# ctest-timeout: 300, ctest-cost: 40
+# ctest-timeout: 300, ctest-cost: 40, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 unset GITHUB_ACTIONS
 

@@ -52,6 +52,6 @@ says '^operators +Relu 1$'
 expect 0 "$QBENCH" bench branches.onnx --shapes x:1x3 --duration=0 --iterations=1 --warmUp=0 --dumpLayerInfo
 says 'Neg'
 expect 2 "$QBENCH" bench branches.onnx --duration=0 --iterations=1 --warmUp=0
-complains 'give the input shapes'
+complains 'give its sizes with --shapes'
 
 done_testing

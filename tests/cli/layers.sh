@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # compare --layers on the demo's model: what must be so whatever the numbers are.
-# ctest-cost: 50
+# ctest-cost: 50, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3 to read JSON with"
 demo 5 20
