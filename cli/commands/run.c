@@ -52,6 +52,7 @@ static qb_status run_stage(const flow *f, const qb_flow_stage *s) {
     const qb_common *common = &f->o->common;
     const bool compares = strcmp(s->command, "compare") == 0;
     const bool has_engines = s->calibration_data || s->evaluation_data;
+    const bool reads_model = s->suffix || s->file; /* the gate judges a record as it is */
     const char *words[WORDS_MAX] = {s->command};
     char threads[32];
     int n = 1;
@@ -72,7 +73,7 @@ static qb_status run_stage(const flow *f, const qb_flow_stage *s) {
     }
     if (common->quiet) add_word(words, &n, NULL, "--quiet");
     if (common->verbose) add_word(words, &n, NULL, "--verbose");
-    for (int i = 0; f->project.disabled[i] && n + 2 < WORDS_MAX; i++)
+    for (int i = 0; reads_model && f->project.disabled[i] && n + 2 < WORDS_MAX; i++)
         add_word(words, &n, "--disable-pass", f->project.disabled[i]);
     for (int i = 0; compares && i < f->precisions->n; i++)
         add_word(words, &n, NULL, f->precisions->item[i]);

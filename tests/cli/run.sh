@@ -64,6 +64,8 @@ expect 0 "$QBENCH" run fp32 int8:minmax
 stages calibrate quantize compare gate
 expect 0 "$QBENCH" run --force
 stages calibrate quantize compare gate
+expect 0 "$QBENCH" run --force --disable-pass fold-constants --backends cpu,ref
+stages calibrate quantize compare gate
 sed -i '/^gate:/,$d' qbench.yaml
 expect 0 "$QBENCH" run
 complains 'gate: left out'
