@@ -94,7 +94,8 @@ static const option options[] = {
     {"no-check", "--no-check", NULL, unchecked, "build bench compare run"},
     {"precision", "--precision=fp16", ON_GPU, in_f16, "build bench inspect"},
     {"precision", "--precision=tf32", ON_GPU, in_tf32, "build bench inspect"},
-    {"fp16", "--fp16", ON_GPU, in_f16, ""},
+    {"fp16", "--fp16", ON_GPU, in_f16,
+     "bench"}, /* not beside the --precision that build has here */
     {"maxShapes", "--maxShapes=image:3x3x8x8", NULL, in_profiles, ""},
     {"threads", "--threads=1", NULL, in_one_thread, "build bench inspect"},
 };
