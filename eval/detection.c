@@ -99,10 +99,11 @@ void qb_detections_release(qb_detections *list) {
     *list = (qb_detections){0};
 }
 
-/* A detection and where it stood, which settles ties. */
+/* A detection, where it stood, which settles ties, and with which others it competes. */
 typedef struct ranked {
     double score;
     size_t place;
+    int32_t label;
 } ranked;
 
 static int by_score(const void *a, const void *b) {
@@ -111,34 +112,55 @@ static int by_score(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Is it too near to one of those that stayed? */
-static bool is_suppressed(const qb_detections *kept, const qb_detection *d, double iou,
-                          bool across) {
-    for (size_t i = 0; i < kept->n; i++)
-        if ((across || kept->item[i].label == d->label) &&
-            qb_box_iou(d->box, kept->item[i].box, false) > iou)
+static int by_label(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->label != y->label) return x->label > y->label ? 1 : -1;
+    return by_score(a, b);
+}
+
+/* Is the box too near to one of those that stayed? */
+static bool is_suppressed(const qb_detections *list, const ranked *kept, size_t n, size_t place,
+                          double iou) {
+    for (size_t i = 0; i < n; i++)
+        if (qb_box_iou(list->item[place].box, list->item[kept[i].place].box, false) > iou)
             return true;
     return false;
 }
 
+/* Those that stay, first in `order` and in the order of their labels; how many. Of a label no more
+ * than `most` can be among the best. */
+static size_t suppress(const qb_detections *list, double iou, size_t most, ranked *order) {
+    size_t kept = 0, first = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        const ranked next = order[i];
+        if (kept > first && order[first].label != next.label) first = kept;
+        if (most > 0 && kept - first == most) continue;
+        if (!is_suppressed(list, order + first, kept - first, next.place, iou))
+            order[kept++] = next;
+    }
+    return kept;
+}
+
 qb_status qb_nms(qb_ctx *cx, double iou, bool across, size_t most, qb_detections *list) {
-    qb_detections kept = {0};
+    qb_detections best = {0};
     ranked *order = qb_alloc(cx, list->n, sizeof *order);
     qb_status status = order ? QB_OK : cx->code;
-    for (size_t i = 0; i < list->n && status == QB_OK; i++)
-        order[i] = (ranked){list->item[i].score, i};
-    if (status == QB_OK) qsort(order, list->n, sizeof *order, by_score);
-    for (size_t i = 0; i < list->n && status == QB_OK && (most == 0 || kept.n < most); i++) {
-        const qb_detection *d = &list->item[order[i].place];
-        if (!is_suppressed(&kept, d, iou, across)) status = qb_detections_add(cx, &kept, d);
-    }
+    if (!order) return status;
+    for (size_t i = 0; i < list->n; i++)
+        order[i] = (ranked){list->item[i].score, i, across ? 0 : list->item[i].label};
+    qsort(order, list->n, sizeof *order, by_label);
+    size_t kept = suppress(list, iou, most, order);
+    qsort(order, kept, sizeof *order, by_score);
+    if (most > 0 && kept > most) kept = most;
+    for (size_t i = 0; i < kept && status == QB_OK; i++)
+        status = qb_detections_add(cx, &best, &list->item[order[i].place]);
     qb_free(order);
     if (status != QB_OK) {
-        qb_detections_release(&kept);
+        qb_detections_release(&best);
         return status;
     }
     qb_detections_release(list);
-    *list = kept;
+    *list = best;
     return QB_OK;
 }
 
