@@ -5,6 +5,9 @@
 
 #include "expand_internal.h"
 
+/* What reading a body counts as, against what a model may expand to. */
+#define READ_BYTES ((size_t)128 << 10)
+
 /* --- what a body takes from around it --------------------------------------------------------- */
 
 typedef struct names {
@@ -171,6 +174,7 @@ qb_status qb_expand_keep(qb_expander *e, qb_frame *f, const Onnx__NodeProto *nod
     QB_GO(qb_arena_create(e->cx, &made.arena));
     taken.arena = made.arena;
     for (size_t i = 0; i < n; i++) QB_GO(find_taken(&made, &taken, body[i]));
+    QB_GO(qb_expand_spend(e->cx, e->reader, READ_BYTES));
     QB_GO(keep(e, f, node, body, attribute, n, &taken));
     *done = true;
 out:

@@ -13,6 +13,7 @@
  * model may make it LIMIT_LEAST. */
 #define LIMIT_PER_BYTE 4
 #define LIMIT_LEAST ((size_t)4 << 20)
+#define LIMIT_OF_BODY (LIMIT_LEAST / 8) /* of If and Loop that stay: it is read many times */
 /* Places in lists and indices, here and in the graph. Each is half empty at worst, and lies beside
  * what it grew from; a slot of an index has 16 bytes. A name has texts and a value of the graph,
  * and no list of values may grow to 8192 of them, a block of over 1 MiB, for LIMIT_LEAST. */
@@ -25,10 +26,11 @@ _Static_assert(PLACE_OF_NAME >= 3 * sizeof(qb_value) + (size_t)2 * 128, "a name'
 static size_t limit_of(const qb_onnx_reader *reader) {
     size_t limit;
     if (__builtin_mul_overflow(reader->file_bytes, LIMIT_PER_BYTE, &limit)) limit = SIZE_MAX;
-    return limit > LIMIT_LEAST ? limit : LIMIT_LEAST;
+    const size_t least = reader->unfolded ? LIMIT_OF_BODY : LIMIT_LEAST;
+    return limit > least ? limit : least;
 }
 
-static qb_status spend(qb_ctx *cx, qb_onnx_reader *reader, size_t bytes) {
+qb_status qb_expand_spend(qb_ctx *cx, qb_onnx_reader *reader, size_t bytes) {
     const size_t limit = limit_of(reader);
     if (bytes > limit - reader->spent)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
@@ -41,12 +43,13 @@ static qb_status spend(qb_ctx *cx, qb_onnx_reader *reader, size_t bytes) {
 
 qb_status qb_onnx_spend_upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t nodes, int32_t values) {
     if (reader->spent == 0) return QB_OK;
-    return spend(cx, reader, (size_t)nodes * PLACE_OF_NODE + (size_t)values * PLACE_OF_NAME);
+    return qb_expand_spend(cx, reader,
+                           (size_t)nodes * PLACE_OF_NODE + (size_t)values * PLACE_OF_NAME);
 }
 
 void *qb_expand_alloc(qb_expander *e, size_t n, size_t size) {
     /* no product overflows: n counts what is in memory already */
-    if (spend(e->cx, e->reader, n * size) != QB_OK) return NULL;
+    if (qb_expand_spend(e->cx, e->reader, n * size) != QB_OK) return NULL;
     return qb_arena_pack(e->cx, e->arena, n, size);
 }
 
@@ -73,7 +76,7 @@ const char *qb_frame_find(const qb_frame *f, const char *name) {
 
 /* A new name of the graph for what a body makes. */
 char *qb_expand_name(qb_expander *e, const char *name) {
-    if (spend(e->cx, e->reader, 2 * strlen(name) + PLACE_OF_NAME) != QB_OK) return NULL;
+    if (qb_expand_spend(e->cx, e->reader, 2 * strlen(name) + PLACE_OF_NAME) != QB_OK) return NULL;
     return qb_arena_format(e->cx, e->arena, "%s/%zu", name, ++e->serial);
 }
 
@@ -88,7 +91,8 @@ qb_status qb_frame_open(qb_expander *e, const qb_frame *parent, qb_onnx_imports 
                         qb_frame *out) {
     *out = (qb_frame){
         .parent = parent, .imports = imports, .serial = ++e->serial, .depth = parent->depth + 1};
-    return spend(e->cx, e->reader, sizeof *out); /* so that empty bodies come to an end, too */
+    return qb_expand_spend(e->cx, e->reader,
+                           sizeof *out); /* so that empty bodies come to an end, too */
 }
 
 void qb_frame_release(qb_frame *f) {
@@ -113,7 +117,7 @@ qb_status qb_expand_emit_node(qb_expander *e, const Onnx__NodeProto *node) {
 
 /* A node to come, with room for its names: inputs, then outputs. */
 static Onnx__NodeProto *alloc_node(qb_expander *e, size_t n_in, size_t n_out) {
-    if (spend(e->cx, e->reader, PLACE_OF_NODE) != QB_OK) return NULL;
+    if (qb_expand_spend(e->cx, e->reader, PLACE_OF_NODE) != QB_OK) return NULL;
     Onnx__NodeProto *node = qb_expand_alloc(e, 1, sizeof *node);
     char **names = qb_expand_alloc(e, n_in + n_out, sizeof *names);
     if (!node || !names) return NULL;
@@ -192,7 +196,7 @@ static qb_status emit_tensor(qb_expander *e, Onnx__TensorProto *tensor, const ch
     Onnx__AttributeProto *attr = node ? add_attribute(e, node, "value", QB_ONNX_ATTR_TENSOR) : NULL;
     if (!attr) return e->cx->code;
     attr->t = tensor;
-    QB_TRY(spend(e->cx, e->reader, tensor_bytes(tensor)));
+    QB_TRY(qb_expand_spend(e->cx, e->reader, tensor_bytes(tensor)));
     return emit(e, node, e->own_imports);
 }
 
@@ -456,7 +460,7 @@ static qb_status copy_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto *n
         Onnx__AttributeProto *attr = resolve_attribute(e, f, node->attribute[i], &status);
         QB_TRY(status);
         if (!attr) continue;
-        QB_TRY(spend(e->cx, e->reader, attribute_bytes(attr)));
+        QB_TRY(qb_expand_spend(e->cx, e->reader, attribute_bytes(attr)));
         attrs[copy->n_attribute++] = attr;
     }
     *out = copy;

@@ -35,6 +35,8 @@ typedef struct qb_expander {
  * A file of a few hundred bytes can ask for any number of copies: what they take is bounded by the
  * file's size. */
 
+/* Counts bytes against what a model of its size may expand to; beyond it is an error. */
+qb_status qb_expand_spend(qb_ctx *cx, qb_onnx_reader *reader, size_t bytes);
 /* Memory that lives as long as the graph; NULL on failure (QB_STATUS_UNSUPPORTED when copies take
  * more than the model may ask for). */
 void *qb_expand_alloc(qb_expander *e, size_t n, size_t size);
