@@ -94,8 +94,8 @@ static const option options[] = {
     {"no-check", "--no-check", NULL, unchecked, "build bench compare run"},
     {"precision", "--precision=fp16", ON_GPU, in_f16, "build bench inspect"},
     {"precision", "--precision=tf32", ON_GPU, in_tf32, "build bench inspect"},
-    {"fp16", "--fp16", ON_GPU, in_f16,
-     "bench"}, /* not beside the --precision that build has here */
+    {"fp16", "--fp16", ON_GPU, in_f16, /* not beside the --precision that build has here */
+     "calibrate compare bench inspect run search data doctor"},
     {"maxShapes", "--maxShapes=image:3x3x8x8", NULL, in_profiles, ""},
     {"threads", "--threads=1", NULL, in_one_thread, "build bench inspect"},
 };
