@@ -35,6 +35,7 @@ typedef struct qb_group {
     int32_t out; /* the value that reaches memory; NODE: the first output */
     qb_act act;
     bool act_first;
+    bool swaps_a, swaps_b;     /* MATMUL: an operand lies with its last two dimensions swapped */
     const qb_chain *chain;     /* CHAIN; in the arena of the groups */
     const qb_strided *strided; /* STRIDED_COPY; the same */
 } qb_group;
@@ -78,7 +79,9 @@ qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter acce
 
 /* Operators that only move elements (QB_TRAIT_VIEW, qb_op.strided), each read by the next alone,
  * become one group of kind STRIDED_COPY wherever they are one copy (qb_strided_compose) and
- * `accept` takes its problem. Behind qb_fuse. Shapes must be known. */
+ * `accept` takes its problem. Several that read one that moves, too, each read what that one reads.
+ * A product takes over the transposition of an operand that it alone reads. Behind qb_fuse. Shapes
+ * must be known. */
 qb_status qb_fuse_views(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept, const void *user,
                         qb_groups *groups);
 

@@ -3,9 +3,13 @@
 static qb_status find_makers(qb_fusing *f) {
     const qb_groups *groups = f->groups;
     QB_TRY(qb_uses_build(f->cx, f->graph, &f->uses));
-    f->maker = qb_alloc(f->cx, (size_t)f->graph->n_values + 1, sizeof *f->maker);
+    f->maker = qb_alloc(f->cx, (size_t)f->graph->n_values * 2 + 1, sizeof *f->maker);
     if (!f->maker) return f->cx->code;
-    for (int32_t v = 0; v < f->graph->n_values; v++) f->maker[v] = -1;
+    f->readers = f->maker + f->graph->n_values;
+    for (int32_t v = 0; v < f->graph->n_values; v++) {
+        f->maker[v] = -1;
+        f->readers[v] = f->uses.n_users[v];
+    }
     for (int32_t g = 0; g < groups->n; g++)
         if (groups->group[g].out >= 0) f->maker[groups->group[g].out] = g;
     return QB_OK;

@@ -13,7 +13,8 @@ typedef struct qb_fusing {
     const void *user;
     /* by qb_fuse_backwards */
     qb_uses uses;
-    int32_t *maker; /* [n_values] group whose result it is; -1 */
+    int32_t *maker;   /* [n_values] group whose result it is; -1 */
+    int32_t *readers; /* [n_values] uses as a node's input, less those that `fuse` took away */
 } qb_fusing;
 
 /* Calls `fuse` for each group, the last one first. Groups that it leaves without nodes go. */

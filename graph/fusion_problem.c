@@ -134,6 +134,8 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
     QB_TRY_WRAP(cx, desc_of(cx, graph, group->out, &p.out), "%s '%s'", anchor->op->name,
                 anchor->name);
     QB_TRY_WRAP(cx, fill(cx, anchor, in, &p), "%s '%s'", anchor->op->name, anchor->name);
+    p.transpose_a = p.transpose_a != group->swaps_a;
+    p.transpose_b = p.transpose_b != group->swaps_b;
     if (p.kind == QB_KIND_MATMUL && graph->values[group->in[QB_IN_WEIGHT]].data)
         flatten_matrix(&in[QB_IN_WEIGHT], in[QB_IN_DATA].shape.rank);
     if (group->kind == QB_KIND_CONV_POOL) {

@@ -33,6 +33,20 @@ static qb_group *maker_of(const qb_fusing *m, int32_t value) {
     return &m->groups->group[m->maker[value]];
 }
 
+/* Is everybody who reads the value a move, too? */
+static bool only_moves_read(const qb_fusing *m, int32_t value) {
+    const qb_value *v = &m->graph->values[value];
+    if (v->kept || qb_graph_is_output(m->graph, value)) return false;
+    for (int32_t i = 0; i < m->uses.n_users[value]; i++) {
+        const qb_node *node = &m->graph->nodes[m->uses.users[value][i]];
+        qb_strided one;
+        if (node->in[0] != value || node->n_out != 1 ||
+            (!qb_node_is_view(node) && !qb_node_strided(m->graph, node, 0, &one)))
+            return false;
+    }
+    return true;
+}
+
 static bool accepted(const qb_fusing *m, int32_t from, int32_t to, const qb_strided *strided) {
     const qb_value *x = &m->graph->values[from], *y = &m->graph->values[to];
     const qb_desc in = {.dtype = x->dtype, .shape = x->shape, .q = x->q};
@@ -46,7 +60,8 @@ typedef struct row {
     int32_t n, from; /* the value that is read */
     qb_group *group[QB_GROUP_NODES];
     qb_strided strided;
-    bool copies; /* one of them is no view */
+    bool copies;  /* one of them is no view */
+    int32_t past; /* the value that others read as well, before which this row begins; -1: none */
 } row;
 
 static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, row *r) {
@@ -59,8 +74,24 @@ static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, 
     return true;
 }
 
+/* The first copy of several that are apart: each reads what that one reads, which is then made for
+ * nobody. Only where the row copies anyway: a view of what is copied costs nothing. */
+static qb_group *shared_maker(const qb_fusing *m, const row *r) {
+    const bool shared =
+        r->copies && m->maker[r->from] >= 0 && (r->past >= 0 || only_moves_read(m, r->from));
+    return shared ? &m->groups->group[m->maker[r->from]] : NULL;
+}
+
+static void begin_before(const qb_fusing *m, const qb_group *group, const qb_strided *strided,
+                         row *r) {
+    if (r->past < 0) r->past = r->from;
+    r->from = m->graph->nodes[group->node[0]].in[0];
+    r->strided = *strided;
+}
+
 static qb_status commit(qb_fusing *m, const row *r) {
     qb_group *to = r->group[0];
+    if (r->past >= 0) m->readers[r->past]--, m->readers[r->from]++;
     int32_t *in = qb_arena_alloc(m->cx, m->groups->arena, 1, sizeof *in);
     qb_strided *kept = qb_arena_alloc(m->cx, m->groups->arena, 1, sizeof *kept);
     if (!in || !kept) return m->cx->code;
@@ -80,21 +111,78 @@ static qb_status commit(qb_fusing *m, const row *r) {
     return QB_OK;
 }
 
+/* Are the elements those of a transposition of the last two dimensions? */
+static bool swaps_last(const qb_graph *graph, int32_t from, int32_t to, const qb_strided *strided) {
+    const qb_shape *x = &graph->values[from].shape, *y = &graph->values[to].shape;
+    const int32_t rank = y->rank;
+    qb_strided swapped = {.rank = rank};
+    if (rank < 2 || x->rank != rank) return false;
+    int64_t stride = 1;
+    for (int32_t d = rank - 1; d >= 0; d--) {
+        const int32_t at = d < rank - 2 ? d : 2 * rank - 3 - d; /* where the result has it */
+        if (y->dim[at] != x->dim[d]) return false;
+        swapped.dim[at] = x->dim[d];
+        swapped.stride[at] = stride;
+        stride *= x->dim[d];
+    }
+    return qb_strided_same(&swapped, strided);
+}
+
+static void swap(qb_group *product, int32_t operand, int32_t from) {
+    bool *swaps = operand == QB_IN_WEIGHT ? &product->swaps_b : &product->swaps_a;
+    product->in[operand] = from;
+    *swaps = !*swaps;
+}
+
+/* A product of floats reads an operand before its transposition. */
+static void fuse_operand(qb_fusing *m, qb_group *product, int32_t operand) {
+    const int32_t value = product->in[operand];
+    qb_group *maker = m->maker[value] >= 0 ? maker_of(m, value) : NULL;
+    qb_ctx quiet = {0};
+    qb_strided strided;
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem p;
+    const bool floats = m->graph->values[product->in[QB_IN_DATA]].q.n == 0 &&
+                        m->graph->values[product->in[QB_IN_WEIGHT]].q.n == 0;
+    if (!maker || !floats || !qb_group_strided(m->graph, maker, &strided)) return;
+    const int32_t from = m->graph->nodes[maker->node[0]].in[0];
+    if (!swaps_last(m->graph, from, value, &strided)) return;
+    swap(product, operand, from);
+    if (qb_group_problem(&quiet, m->graph, product, in, &p) == QB_OK && m->accept(m->user, &p))
+        *maker = (qb_group){.out = maker->out};
+    else
+        swap(product, operand, value);
+}
+
 /* From the last one backwards, for as long as all are one copy. */
 static qb_status fuse_moves(qb_fusing *m, int32_t g) {
     qb_group *group = &m->groups->group[g];
-    row r = {0};
+    row r = {.past = -1};
     qb_strided one;
-    if (!qb_group_strided(m->graph, group, &one) || !add(m, group, &one, &r)) return QB_OK;
+    if (group->kind == QB_KIND_MATMUL) {
+        fuse_operand(m, group, QB_IN_DATA);
+        fuse_operand(m, group, QB_IN_WEIGHT);
+        return QB_OK;
+    }
+    if (!qb_group_strided(m->graph, group, &one)) return QB_OK;
+    if (m->readers[group->out] == 0 && m->uses.n_users[group->out] > 0) {
+        m->readers[m->graph->nodes[group->node[0]].in[0]]--;
+        *group = (qb_group){.out = group->out};
+        return QB_OK;
+    }
+    if (!add(m, group, &one, &r)) return QB_OK;
     for (;;) {
-        group = maker_of(m, r.from);
+        group = r.past < 0 ? maker_of(m, r.from) : NULL;
+        const bool shared = !group;
+        if (shared) group = shared_maker(m, &r);
         if (!group || !qb_group_strided(m->graph, group, &one) ||
             !qb_strided_compose(&one, &r.strided, &one) ||
             !accepted(m, m->graph->nodes[group->node[0]].in[0], r.group[0]->out, &one) ||
-            !add(m, group, &one, &r))
+            !(shared || add(m, group, &one, &r)))
             break;
+        if (shared) begin_before(m, group, &one, &r);
     }
-    return r.n > 1 && r.copies ? commit(m, &r) : QB_OK;
+    return (r.n > 1 || r.past >= 0) && r.copies ? commit(m, &r) : QB_OK;
 }
 
 qb_status qb_fuse_views(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept, const void *user,

@@ -80,6 +80,16 @@ bool qb_strided_compose(const qb_strided *first, const qb_strided *second, qb_st
     return true;
 }
 
+bool qb_strided_same(const qb_strided *a, const qb_strided *b) {
+    digits x, y;
+    split(a, &x);
+    split(b, &y);
+    bool same = a->offset == b->offset && x.n == y.n;
+    for (int32_t d = 0; same && d < x.n; d++)
+        same = x.dim[d] == y.dim[d] && x.stride[d] == y.stride[d];
+    return same;
+}
+
 bool qb_strided_is_memory(const qb_strided *strided, const qb_desc *in, const qb_desc *out) {
     qb_strided_loops l;
     if (in->channel_total > 0 || out->channel_total > 0 ||

@@ -194,6 +194,20 @@ static void add_picture_candidate(qb_lowering *b, const qb_group *group, const q
     f->in[f->n - 1][QB_IN_DATA] = qb_lower_desc(b, group->in[QB_IN_DATA], QB_LAYOUT_ROW);
 }
 
+/* What moves elements that lie in rows writes an image that only sliding windows read as they read
+ * it, without a copy of its own. */
+static void add_image_candidate(qb_lowering *b, const qb_group *group, const qb_problem *base,
+                                const qb_desc *padded, qb_candidates *f) {
+    const qb_lowered_value *out = &b->value[group->out];
+    if (!f->device || base->kind != QB_KIND_STRIDED_COPY || !is_image(&base->out.shape) ||
+        !out->only_slices || !out->in_window)
+        return;
+    add_candidate(b, group, base, QB_LAYOUT_ROW, false, NULL, f);
+    qb_problem *p = &f->problem[f->n - 1];
+    p->out.layout = QB_LAYOUT_NHWC;
+    if (padded) p->out = *padded;
+}
+
 /* On a device, what moves or reduces elements reads them as they lie. */
 static void add_strided_candidates(qb_lowering *b, const qb_group *group, const qb_problem *base,
                                    const qb_desc *padded, qb_candidates *f) {
@@ -227,6 +241,7 @@ void qb_lower_candidates(qb_lowering *b, const qb_group *group, const qb_problem
     if (pads) out_slice = &padded;
     f->n = 0;
     add_strided_candidates(b, group, p, pads ? &padded : NULL, f);
+    add_image_candidate(b, group, p, pads ? &padded : NULL, f);
     if (out_slice) {
         if (slices) add_candidate(b, group, p, out_slice->layout, true, out_slice, f);
         add_candidate(b, group, p, out_slice->layout, false, out_slice, f);

@@ -22,6 +22,36 @@ static qb_status infer_gather(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
+/* Constant indices that are all as far apart as the first two. */
+static qb_status strided_gather(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                int32_t output, qb_strided *out) {
+    const qb_axis_attrs *attrs = node->attrs;
+    const qb_shape *x = &in[0].desc.shape;
+    const int64_t n = qb_shape_count(&in[1].desc.shape);
+    int64_t index[QB_MAX_RANK], stride[QB_MAX_RANK];
+    int32_t axis, known = 0;
+    (void)output;
+    QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
+    if (n < 1 || n > QB_MAX_RANK || x->rank == QB_MAX_RANK)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more indices than a stride is looked for");
+    QB_TRY(qb_eval_ints(cx, &in[1], index, QB_MAX_RANK, &known));
+    const int64_t size = x->dim[axis];
+    for (int32_t i = 0; i < known; i++) {
+        if (index[i] < 0) index[i] += size;
+        if (index[i] < 0 || index[i] >= size)
+            return qb_fail(cx, QB_STATUS_INVALID, "an index is outside");
+        if (i > 1 && index[i] - index[i - 1] != index[1] - index[0])
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no stride");
+    }
+    qb_strides_of(x, stride);
+    *out = (qb_strided){.rank = x->rank, .offset = index[0] * stride[axis]};
+    memcpy(out->dim, x->dim, sizeof out->dim);
+    memcpy(out->stride, stride, sizeof out->stride);
+    out->dim[axis] = n;
+    out->stride[axis] = known > 1 ? (index[1] - index[0]) * stride[axis] : 0;
+    return QB_OK;
+}
+
 static qb_status places_gather(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                qb_places *out) {
     const qb_axis_attrs *attrs = node->attrs;
@@ -44,5 +74,5 @@ static qb_status places_gather(qb_ctx *cx, const qb_node *node, const qb_tensor 
 }
 
 QB_OP_SIMPLE(gather, "Gather", 7, 2, 2, 1, sizeof(qb_axis_attrs), gather_attrs, SAME_SCALE,
-             infer_gather, qb_eval_gathered, .places = places_gather, .traits = QB_TRAIT_ITEMWISE,
-             .kernel = {QB_KIND_GATHER});
+             infer_gather, qb_eval_gathered, .strided = strided_gather, .places = places_gather,
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GATHER});

@@ -1,4 +1,5 @@
-/* Nodes that hand their first input on unchanged. */
+/* Nodes that hand their first input on unchanged, and copies that arithmetic would make by itself.
+ */
 
 #include "graph/passes_internal.h"
 
@@ -93,10 +94,30 @@ static int32_t passed_on(const qb_graph *graph, const qb_node *node) {
     return empty ? node->in[kept] : -1;
 }
 
+/* Arithmetic broadcasts what an Expand repeats, if the other operand has the result's shape. */
+static void read_before_expand(qb_rewrite *rw, int32_t index) {
+    qb_graph *graph = rw->graph;
+    qb_node *node = &graph->nodes[index];
+    for (int32_t i = 0; i < 2; i++) {
+        const int32_t expand = qb_rewrite_from(rw, node->in[i], "Expand");
+        if (expand < 0 || !qb_shape_surely_equal(&graph->values[node->in[1 - i]].shape,
+                                                 &graph->values[node->out[0]].shape))
+            continue;
+        const int32_t x = graph->nodes[expand].in[0];
+        if (graph->values[node->in[i]].kept ||
+            !qb_qparams_same(&graph->values[x].q, &graph->values[node->in[i]].q))
+            continue;
+        node->in[i] = x;
+        qb_rewrite_touch(rw, index);
+        qb_rewrite_changed(rw);
+    }
+}
+
 static qb_status match(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
     int32_t x = passed_on(graph, node);
+    if (x < 0 && node->op->kernel.kind == QB_KIND_BINARY) read_before_expand(rw, index);
     if (x < 0) return QB_OK;
     const qb_value *in = &graph->values[x], *out = &graph->values[node->out[0]];
     if (in->dtype == QB_DTYPE_NONE || in->dtype != out->dtype) return QB_OK;
@@ -107,5 +128,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
 
 const qb_pass qb_pass_eliminate_identity = {
     "eliminate-identity",
-    "removes Identity, Dropout and casts, reshapes, pads, slices, arithmetic without effect",
+    "removes Identity, Dropout and casts, reshapes, pads, slices, expands, arithmetic without "
+    "effect",
     .match = match};

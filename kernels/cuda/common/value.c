@@ -100,6 +100,13 @@ static bool is_wide(const qb_cuda_walk *w, int32_t n, int64_t width) {
     return true;
 }
 
+static void set_inverse(qb_cuda_walk *w, int32_t d) {
+    uint32_t bits = 0;
+    while (UINT64_C(1) << bits < w->dim[d]) bits++;
+    w->shift[d] = 31 + bits;
+    w->inverse[d] = (uint32_t)(((UINT64_C(1) << w->shift[d]) + w->dim[d] - 1) / w->dim[d]);
+}
+
 bool qb_cuda_walk_make(const qb_shape *shape, const qb_cuda_strides *operands, int32_t n,
                        qb_cuda_walk *out) {
     int32_t order[QB_MAX_RANK] = {0};
@@ -117,6 +124,7 @@ bool qb_cuda_walk_make(const qb_shape *shape, const qb_cuda_strides *operands, i
         w.dim[to] = (uint32_t)(merge ? w.dim[to] * size : size);
         for (int32_t k = 0; k < n; k++) w.stride[k][to] = operands[k].stride[order[i]];
     }
+    for (int32_t d = 0; d < w.rank && count > 0; d++) set_inverse(&w, d);
     for (int32_t k = 0; k < n; k++) w.first[k] = operands[k].first;
     w.width = is_wide(&w, n, 16) ? 16 : is_wide(&w, n, 4) ? 4 : 1;
     *out = w;

@@ -44,6 +44,9 @@ typedef struct qb_cuda_walk {
     uint32_t dim[QB_MAX_RANK];
     int64_t stride[QB_CUDA_OPERANDS][QB_MAX_RANK];
     int64_t first[QB_CUDA_OPERANDS];
+    /* Quotients of numbers below 2^31 by dim[d]: their product with `inverse`, shifted (Granlund
+     * and Montgomery 1994, theorem 4.2). */
+    uint32_t inverse[QB_MAX_RANK], shift[QB_MAX_RANK];
 } qb_cuda_walk;
 /* `shape` is that of the result; strides of operands that are broadcast are 0. */
 bool qb_cuda_walk_make(const qb_shape *shape, const qb_cuda_strides *operands, int32_t n,

@@ -138,6 +138,25 @@ QB_DEVICE void scale8(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     for (int i = 0; i < CHANNELS; i++) v[i] = __fadd_rn(sum[i], __uint_as_float(bias.word[i]));
 }
 
+// Eight elements of the residual, quantized or f16, on a boundary.
+QB_DEVICE void add_residual8(const qb_cuda_conv &p, const void *residual, size_t at,
+                             float (&v)[CHANNELS]) {
+    if (p.res_dtype == QB_DTYPE_F16) {
+        const qb_words<CHANNELS * 2> w = qb_read<CHANNELS * 2>((const __half *)residual + at);
+#pragma unroll
+        for (int i = 0; i < CHANNELS; i++)
+            v[i] = __fadd_rn(v[i], qb_from_f16_bits(w.word[i / 2] >> i % 2 * 16 & 0xffffu));
+        return;
+    }
+    const qb_words<CHANNELS> w = qb_read<CHANNELS>((const char *)residual + at);
+    const bool is_signed = p.res_dtype == QB_DTYPE_S8;
+#pragma unroll
+    for (int i = 0; i < CHANNELS; i++) {
+        const int q = qb_q8_at(w.word[i / 4], i % 4, is_signed);
+        v[i] = __fadd_rn(v[i], __fmul_rn(p.res_scale, (float)(q - p.res_zero)));
+    }
+}
+
 // Eight sums of one pixel through any activation to eight channels on a boundary, quantized or f16.
 template <bool MAYBE_NAN, class T>
 QB_DEVICE void epilogue_any(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
@@ -145,7 +164,12 @@ QB_DEVICE void epilogue_any(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     size_t at = (size_t)row * p.out_total + p.out_offset + c;
     float v[CHANNELS];
     scale8(p, io, sum, cls, c, v);
+    const bool residual = p.res_dtype != QB_DTYPE_NONE;
+    if (residual && !p.act_first)
+        add_residual8(p, io.residual, (size_t)row * p.res_total + p.res_offset + c, v);
     qb_act_fast(p, qb_is_coarse(p), v);
+    if (residual && p.act_first)
+        add_residual8(p, io.residual, (size_t)row * p.res_total + p.res_offset + c, v);
     if (p.out_dtype == QB_DTYPE_F16) {
         *(uint4 *)((__half *)io.out + at) = qb_pack_f16(v);
         return;
@@ -245,7 +269,12 @@ static __host__ __device__ bool is_clamp(const qb_cuda_conv &p) {
            p.epilogue == QB_EPILOGUE_SATURATE || p.epilogue == QB_EPILOGUE_CLASS;
 }
 static __host__ __device__ bool is_by_eight(const qb_cuda_conv &p) {
-    return is_clamp(p) || (p.wide && p.out_dtype != QB_DTYPE_F32 && p.res_dtype == QB_DTYPE_NONE);
+    if (is_clamp(p)) return true;
+    if (!p.wide || p.out_dtype == QB_DTYPE_F32) return false;
+    if (p.res_dtype == QB_DTYPE_NONE) return true;
+    // a residual of floats may be NaN, which quantizing sums of integers does not look for
+    return p.eights && (p.res_dtype == QB_DTYPE_F16 ? p.out_dtype == QB_DTYPE_F16
+                                                    : p.res_dtype != QB_DTYPE_F32);
 }
 
 template <bool F16, class T>

@@ -22,7 +22,7 @@ QB_DEVICE void place_outer(const qb_cuda_elementwise &p, uint32_t at, int64_t (&
     to[1] = p.walk.first[1];
     for (int d = p.walk.rank - 2; d >= 0; d--) {
         if (d == p.unit) continue;
-        uint32_t rest = at / p.walk.dim[d], i = at - rest * p.walk.dim[d];
+        uint32_t rest = qb_quotient(p.walk, at, d), i = at - rest * p.walk.dim[d];
         to[0] += i * p.walk.stride[0][d];
         to[1] += i * p.walk.stride[1][d];
         at = rest;

@@ -82,6 +82,7 @@ static __global__ void __launch_bounds__(THREADS)
     sum s = start<WAY>();
     if (result < p.kept.count) {
         const int64_t first = p.in_first + place(p.kept, p.kept.from, result);
+#pragma unroll 4
         for (uint32_t at = begin + share * V; at < end; at += sharing * V) {
             float v[V];
             qb_load_floats<V>(p.in, in, first + place(p.reduced, p.reduced.from, at), v);
@@ -108,6 +109,7 @@ static __global__ void __launch_bounds__(THREADS)
     const uint32_t result = blockIdx.x * THREADS + threadIdx.x;
     if (result >= p.kept.count) return;
     sum s = parts[result];
+#pragma unroll 8
     for (uint32_t i = 1; i < p.parts; i++)
         s = both<WAY>(s, parts[(int64_t)i * p.kept.count + result]);
     finish<WAY>(p, result, s, out);

@@ -18,8 +18,14 @@ static bool is_whole(const qb_cuda_walk *w) {
 }
 
 /* A tile of elements that stay as they are has 64 x 64: what fills less than an eighth of it is not
- * worth its blocks. */
-#define THIN_ELEMENTS (64 * 64 / 8)
+ * worth its blocks, and of few tiles each takes longer than single reads from L2. */
+#define TILE 64
+#define THIN_ELEMENTS (TILE * TILE / 8)
+#define FEW_TILES 64
+
+static int64_t tiles_of(int64_t width, int64_t height) {
+    return ((width + TILE - 1) / TILE) * ((height + TILE - 1) / TILE);
+}
 
 /* How the operands lie to each other. */
 static void choose_way(qb_cuda_elementwise *e) {
@@ -31,7 +37,8 @@ static void choose_way(qb_cuda_elementwise *e) {
         if (w->stride[1][e->unit] == 1) break;
     if (e->unit == last) return;
     const int64_t tile = (int64_t)w->dim[last] * w->dim[e->unit], outer = w->count / tile;
-    if (tile < THIN_ELEMENTS && !e->divide && is_whole(w)) {
+    const bool few = tiles_of(w->dim[last], w->dim[e->unit]) * outer <= FEW_TILES;
+    if ((tile < THIN_ELEMENTS || few) && !e->divide && is_whole(w)) {
         e->way = QB_CUDA_COPY_GATHER;
         return;
     }

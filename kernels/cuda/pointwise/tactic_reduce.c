@@ -3,8 +3,13 @@
 #include "kernels/cuda/pointwise/reduce.h"
 
 #define PART 16384 /* elements */
-#define SHARE 4    /* pieces of a thread, at least, while a result has fewer threads */
-#define WARP 32    /* neighbours that read neighbours */
+/* Where a thread's elements lie far apart, each is a read by itself: fewer of them, until the parts
+ * are too many to be added up one after the other. */
+#define WHOLE_ACROSS 256
+#define PART_ACROSS 64
+#define PARTS_ACROSS 64
+#define SHARE 4 /* pieces of a thread, at least, while a result has fewer threads */
+#define WARP 32 /* neighbours that read neighbours */
 #define WIDTH 8
 
 /* The next power of 2, at most `most`. */
@@ -14,13 +19,20 @@ static int32_t power_of_2(uint32_t n, int32_t most) {
     return power;
 }
 
+static uint32_t part_across(uint32_t size) {
+    uint32_t part = size <= WHOLE_ACROSS ? WHOLE_ACROSS : PART_ACROSS;
+    while (part < PART && size / part >= PARTS_ACROSS) part *= 2;
+    return part;
+}
+
 void qb_cuda_reduce_plan(qb_cuda_reduce *p) {
     const uint32_t size = p->reduced.count;
-    const uint32_t part = size < PART ? size : PART, pieces = part / (uint32_t)p->width;
+    const uint32_t whole = p->across ? part_across(size) : PART;
+    const uint32_t part = size < whole ? size : whole, pieces = part / (uint32_t)p->width;
     const int32_t most = p->across ? QB_CUDA_REDUCE_THREADS / WARP : QB_CUDA_REDUCE_THREADS;
     p->results = QB_CUDA_REDUCE_THREADS / power_of_2((pieces + SHARE - 1) / SHARE, most);
-    p->part = PART;
-    p->parts = size > PART ? (size + PART - 1) / PART : 1;
+    p->part = whole;
+    p->parts = size > whole ? (size + whole - 1) / whole : 1;
 }
 
 size_t qb_cuda_reduce_bytes(const qb_cuda_reduce *p) {

@@ -281,8 +281,26 @@ QB_DEVICE bool is_standard(const params &p, const qb_act *act) {
            (p.layer.cell == QB_CELL_GRU || act[2].kind == QB_ACT_TANH);
 }
 
-// A unit of an item in a pass.
-template <bool STANDARD> struct unit {
+// Sigmoid and tanh for states that are rounded to f16: to a few ulp of f32 where they are large,
+// and tanh by its series (Abramowitz and Stegun 1964, 4.5.64) where it is about its argument.
+QB_DEVICE float fast_sigmoid(float x) {
+    return qb_reciprocal(1.0f + qb_power_of_2(x * -1.44269504f));
+}
+QB_DEVICE float fast_tanh(float x) {
+    const float s = x * x, far = 1.0f - 2.0f * qb_reciprocal(1.0f + qb_power_of_2(x * 2.88539008f));
+    const float near = __fmaf_rn(
+        __fmaf_rn(__fmaf_rn(-0.0539682540f, s, 0.133333333f), s, -0.333333333f), s * x, x);
+    return s < 0.0625f ? near : far;
+}
+template <class T> QB_DEVICE float sigmoid(float x) {
+    return sizeof(T) == 2 ? fast_sigmoid(x) : qb_act_of(QB_ACT_SIGMOID, 0.0f, 0.0f, x);
+}
+template <class T> QB_DEVICE float hyperbolic(float x) {
+    return sizeof(T) == 2 ? fast_tanh(x) : tanhf(x);
+}
+
+// A unit of an item in a pass; T: what the states are rounded to.
+template <class T, bool STANDARD> struct unit {
     const params *p;
     const pass_params *pass;
     const qb_act *act; // of the direction
@@ -299,7 +317,7 @@ template <bool STANDARD> struct unit {
         return x[pass->first_gate + g] + product(g);
     }
     __device__ __forceinline__ float apply(int i, float v) const {
-        if (STANDARD) return qb_act_of(i == 0 ? QB_ACT_SIGMOID : QB_ACT_TANH, 0.0f, 0.0f, v);
+        if (STANDARD) return i == 0 ? sigmoid<T>(v) : hyperbolic<T>(v);
         return activate((int)act[i].kind, act[i].alpha, act[i].beta, v);
     }
     __device__ __forceinline__ float squash(int i, float v) const {
@@ -309,8 +327,8 @@ template <bool STANDARD> struct unit {
 };
 
 // Gates i, o, f, c. `weight`: peepholes [i, o, f][hidden] at the unit; NULL: none.
-template <bool STANDARD>
-QB_DEVICE void lstm(const unit<STANDARD> &u, const float *weight, float &h, float &c) {
+template <class T, bool STANDARD>
+QB_DEVICE void lstm(const unit<T, STANDARD> &u, const float *weight, float &h, float &c) {
     const int n = u.p->hidden;
     const float i = u.squash(0, u.gate(0) + (weight ? weight[0] * c : 0.0f));
     const float f = u.p->layer.input_forget
@@ -344,12 +362,12 @@ QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int nu
             if (number == p.n_passes - 1) send<ALONE>(after + sent, h);
             continue;
         }
-        const unit<STANDARD> u = {&p,
-                                  &pass,
-                                  p.layer.act + b.direction * QB_CELL_ACTS,
-                                  b.sums + n * pass.pitch + k,
-                                  x_of(p, b, step) + state * p.gates,
-                                  p.at_once * pass.pitch};
+        const unit<T, STANDARD> u = {&p,
+                                     &pass,
+                                     p.layer.act + b.direction * QB_CELL_ACTS,
+                                     b.sums + n * pass.pitch + k,
+                                     x_of(p, b, step) + state * p.gates,
+                                     p.at_once * pass.pitch};
         if (p.layer.cell == QB_CELL_LSTM) {
             const float *weight = (const float *)(io.packed + p.at_peepholes) +
                                   (int64_t)b.direction * 3 * p.hidden + hidden;
@@ -373,39 +391,53 @@ QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int nu
     }
 }
 
-// LSTM with sigmoid and tanh, no bounds and no peepholes: four lanes have a unit, a gate each.
+// LSTM and GRU with sigmoid and tanh, no bounds and no peepholes, whose gates are all of one pass:
+// four lanes have a unit, a gate each. GRU's last gate waits for its reset gate: the lane hands on
+// the product alone.
 template <class T, bool ALONE>
-QB_DEVICE void finish_lstm(const params &p, const block &b, int step, int first, T *after) {
+QB_DEVICE void finish_lanes(const params &p, const buffers &io, const block &b, int step, int first,
+                            T *after) {
     const pass_params &pass = p.pass[0];
     const int items = min(p.at_once, b.items - first), units = items * p.units;
-    const int gate = threadIdx.x % 4;
-    const float *x = x_of(p, b, step) + first * p.units * 4;
+    const int gate = threadIdx.x % 4, gates = p.gates;
+    const bool lstm = p.layer.cell == QB_CELL_LSTM;
+    const float *x = x_of(p, b, step) + first * p.units * gates;
+    const float *bias = (const float *)(io.packed + p.at_last_bias) + b.direction * p.hidden;
 #pragma unroll 1
     for (int at = threadIdx.x; at < (units * 4 + WARP - 1) / WARP * WARP; at += THREADS) {
         const int whole = min(at / 4, units - 1); // lanes behind the last one repeat it
         const int n = item_of(whole, p.units, items), k = whole - n * p.units;
         const int item = first + n, hidden = b.first_unit + k, state = item * p.units + k;
-        const float *sums = b.sums + n * pass.pitch + gate * p.units + k;
-        float v = x[whole * 4 + gate];
+        const int own = min(gate, gates - 1);
+        const float *sums = b.sums + n * pass.pitch + own * p.units + k;
+        float v = 0.0f;
         for (int s = 0; s < pass.slices; s++) v += sums[s * p.at_once * pass.pitch];
-        v = qb_act_of(gate == 3 ? QB_ACT_TANH : QB_ACT_SIGMOID, 0.0f, 0.0f, v);
+        if (lstm || own < 2)
+            v = lstm && own == 3 ? hyperbolic<T>(v + x[whole * gates + own])
+                                 : sigmoid<T>(v + x[whole * gates + own]);
         float all[4];
 #pragma unroll
         for (int g = 0; g < 4; g++) all[g] = __shfl_sync(0xffffffffu, v, g, 4);
         if (gate != 0 || at / 4 >= units || hidden >= p.hidden) continue;
-        if (step < b.lengths[item]) { // else both stay
-            const float c = all[2] * b.c[state] + all[0] * all[3];
-            b.c[state] = c;
-            b.h[state] = all[1] * tanhf(c);
+        if (step < b.lengths[item]) { // else the states stay
+            if (lstm) {
+                const float c = all[2] * b.c[state] + all[0] * all[3];
+                b.c[state] = c;
+                b.h[state] = all[1] * hyperbolic<T>(c);
+            } else {
+                const float last = x[whole * gates + 2] + all[1] * (all[2] + bias[hidden]);
+                gru(all[0], hyperbolic<T>(last), b.h[state]);
+            }
         }
         send<ALONE>(after + (int64_t)item * p.depth + hidden, b.h[state]);
     }
 }
 
 // Does that pay? Only where threads would have nothing to do.
-QB_DEVICE bool is_plain_lstm(const params &p, const block &b, const qb_act *act) {
-    return p.layer.cell == QB_CELL_LSTM && is_standard(p, act) && p.layer.clip <= 0.0f &&
-           !p.layer.input_forget && p.at_peepholes < 0 && b.items * p.units * 4 <= 2 * THREADS;
+QB_DEVICE bool is_for_lanes(const params &p, const block &b, const qb_act *act) {
+    const bool one_pass = p.n_passes == 1 && p.layer.clip <= 0.0f;
+    return one_pass && is_standard(p, act) && !p.layer.input_forget && p.at_peepholes < 0 &&
+           min(p.at_once, b.items) * p.units * 4 <= 2 * THREADS;
 }
 
 // ---- a block
@@ -493,7 +525,7 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
     fetch_x(p, b, 0);
     T *reset = states_of<T, ALONE>(p, b, 2);
     const qb_act *act = p.layer.act + b.direction * QB_CELL_ACTS;
-    const bool standard = is_standard(p, act), plain = is_plain_lstm(p, b, act);
+    const bool standard = is_standard(p, act), by_lanes = is_for_lanes(p, b, act);
     const share first_pass = share_of(p.pass[0]);
     for (int step = 0; step < p.steps; step++) {
         const T *before = states_of<T, ALONE>(p, b, step % 2);
@@ -513,8 +545,8 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
                 multiply<TILES, SHARED, ALONE>(p, pass, own, b, r,
                                                number ? (const T *)reset : before, first);
                 __syncthreads();
-                if (TILES == 1 && plain)
-                    finish_lstm<T, ALONE>(p, b, step, first, after);
+                if (TILES == 1 && by_lanes)
+                    finish_lanes<T, ALONE>(p, io, b, step, first, after);
                 else if (TILES == 1 && standard)
                     finish<T, ALONE, true>(p, io, b, number, step, first, after, reset);
                 else

@@ -1,12 +1,13 @@
 /* Matrix products of cuBLASLt as tactics. Floats: bias, residual, ReLU and the tanh form of GELU
- * are its own epilogue. Quantized values: its int32 sums go to the workspace, and the end of the
- * step is ours, so that it is complete and exact; u8 data is first copied to s8 with the zero point
- * 128 less. */
+ * are its own epilogue; a result in quantized values is made of one in f32. Quantized values: its
+ * int32 sums go to the workspace, and the end of the step is ours, so that it is complete and
+ * exact; u8 data is first copied to s8 with the zero point 128 less. */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/conv/conv.h"
 #include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/pointwise/elementwise.h"
 #include "kernels/cuda/vendor/cublaslt.h"
 
 typedef struct cublaslt_state {
@@ -15,8 +16,10 @@ typedef struct cublaslt_state {
     int64_t at_weight, at_bias, packed_bytes; /* -1: not packed */
     qb_cuda_conv conv;                        /* quantized values: constants and end of the step */
     qb_desc conv_in[4];
-    size_t data_bytes, sum_bytes; /* quantized values: in the workspace, before the library's */
+    size_t data_bytes, sum_bytes; /* in the workspace, before the library's */
     bool flip;
+    bool quantizes; /* floats: a result in f32 becomes the step's */
+    qb_cuda_elementwise quantize;
 } cublaslt_state;
 
 static void destroy(qb_kernel *kernel) {
@@ -70,6 +73,23 @@ static bool takes_act(const qb_problem *p) {
            !(residual && p->act_first);
 }
 
+/* As the end of a fused step does it: by a product with 1 / scale. */
+static bool lower_quantize(const qb_problem *p, cublaslt_state *s) {
+    qb_desc between = p->out;
+    int64_t end = 0;
+    between.dtype = QB_DTYPE_F32;
+    between.q = (qb_qparams){.axis = -1};
+    between.layout = QB_LAYOUT_ROW;
+    qb_desc out = p->out;
+    out.layout = QB_LAYOUT_ROW;
+    s->quantizes = true;
+    if (!qb_cuda_copy_plan(&between, NULL, &out, 0, &s->quantize)) return false;
+    s->quantize.divide = false;
+    qb_cuda_reserve(&end, (int64_t)qb_desc_bytes(&between));
+    s->sum_bytes = (size_t)end;
+    return true;
+}
+
 static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtype,
                         cublaslt_state *s) {
     qb_cuda_matmul x;
@@ -77,13 +97,15 @@ static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtyp
     if (x.integer || p->in[QB_IN_DATA].dtype != dtype || constant[QB_IN_DATA]) return false;
     bool fixed = constant[QB_IN_WEIGHT], residual = qb_problem_has(p, QB_IN_RESIDUAL);
     qb_dtype weight = p->in[QB_IN_WEIGHT].dtype;
-    if (weight != (fixed ? QB_DTYPE_F32 : dtype) || p->out.q.n > 0 || !takes_act(p)) return false;
-    if (p->out.dtype != dtype && p->out.dtype != QB_DTYPE_F32) return false;
-    if (residual && (p->in[QB_IN_RESIDUAL].dtype != p->out.dtype || constant[QB_IN_RESIDUAL]))
+    const bool quantizes = p->out.q.n == 1;
+    const qb_dtype result = quantizes ? QB_DTYPE_F32 : p->out.dtype;
+    if (weight != (fixed ? QB_DTYPE_F32 : dtype) || p->out.q.n > 1 || !takes_act(p)) return false;
+    if (result != dtype && result != QB_DTYPE_F32) return false;
+    if (residual && (p->in[QB_IN_RESIDUAL].dtype != result || constant[QB_IN_RESIDUAL]))
         return false;
-    if (fixed && p->in[QB_IN_WEIGHT].shape.rank != 2) return false;
     if (x.m == 0 || x.n == 0 || x.k == 0 || x.matrices == 0) return false;
     *s = (cublaslt_state){.at_weight = -1, .at_bias = -1};
+    if (quantizes && !lower_quantize(p, s)) return false;
     s->gemm = (qb_cuda_gemm){.m = x.m,
                              .n = x.n,
                              .k = x.k,
@@ -91,7 +113,7 @@ static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtyp
                              .a_transposed = p->transpose_a,
                              .b_transposed = fixed || p->transpose_b,
                              .in = dtype,
-                             .out = p->out.dtype,
+                             .out = result,
                              .act = p->act.kind,
                              .has_bias = x.has_bias,
                              .has_residual = residual,
@@ -108,8 +130,10 @@ static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtyp
         g->m *= g->batch;
         g->batch = 1;
     }
-    int64_t size = (int64_t)qb_dtype_size(dtype), out_size = (int64_t)qb_dtype_size(p->out.dtype);
-    if (fixed) s->at_weight = qb_cuda_reserve(&s->packed_bytes, (int64_t)x.n * x.k * size);
+    int64_t size = (int64_t)qb_dtype_size(dtype), out_size = (int64_t)qb_dtype_size(result);
+    if (fixed)
+        s->at_weight =
+            qb_cuda_reserve(&s->packed_bytes, qb_shape_count(&p->in[QB_IN_WEIGHT].shape) * size);
     if (x.has_bias) s->at_bias = qb_cuda_reserve(&s->packed_bytes, x.n * out_size);
     return true;
 }
@@ -127,12 +151,16 @@ static qb_status pack_float(qb_ctx *cx, const qb_kernel *kernel, const void *con
     const cublaslt_state *s = kernel->state;
     const qb_cuda_gemm *g = &s->gemm;
     bool transposed = kernel->problem.transpose_b;
+    const int64_t size = (int64_t)g->n * g->k;
+    const int64_t all = s->at_weight < 0 ? 0 : qb_shape_count(&kernel->in[QB_IN_WEIGHT].shape);
     memset(packed, 0, kernel->packed_bytes);
-    for (int64_t n = 0; s->at_weight >= 0 && n < g->n; n++)
-        for (int64_t k = 0; k < g->k; k++)
-            put_float(
-                (char *)packed + s->at_weight, g->in, n * g->k + k,
-                ((const float *)constants[QB_IN_WEIGHT])[transposed ? n * g->k + k : k * g->n + n]);
+    for (int64_t first = 0; first < all; first += size) /* each matrix */
+        for (int64_t n = 0; n < g->n; n++)
+            for (int64_t k = 0; k < g->k; k++)
+                put_float(
+                    (char *)packed + s->at_weight, g->in, first + n * g->k + k,
+                    ((const float *)constants[QB_IN_WEIGHT])[first + (transposed ? n * g->k + k
+                                                                                 : k * g->n + n)]);
     for (int64_t n = 0; s->at_bias >= 0 && n < g->n; n++)
         put_float((char *)packed + s->at_bias, g->out, n,
                   ((const float *)constants[QB_IN_BIAS])[n]);
@@ -144,9 +172,13 @@ static qb_status launch_float(qb_ctx *cx, const qb_kernel *kernel, const qb_laun
     const char *packed = args->packed;
     const void *b = s->at_weight >= 0 ? packed + s->at_weight : args->in[QB_IN_WEIGHT];
     const void *residual = s->gemm.has_residual ? args->in[QB_IN_RESIDUAL] : NULL;
-    return qb_cuda_gemm_run(cx, s->plan, args->in[QB_IN_DATA], b,
-                            s->at_bias >= 0 ? packed + s->at_bias : NULL, residual, args->out,
-                            args->workspace, args->stream);
+    char *workspace = args->workspace;
+    QB_TRY(qb_cuda_gemm_run(
+        cx, s->plan, args->in[QB_IN_DATA], b, s->at_bias >= 0 ? packed + s->at_bias : NULL,
+        residual, s->quantizes ? workspace : args->out, workspace + s->sum_bytes, args->stream));
+    if (!s->quantizes) return QB_OK;
+    return qb_cuda_check(cx, qb_cuda_copy_run(&s->quantize, workspace, args->out, args->stream),
+                         kernel->tactic->name);
 }
 
 static qb_status create_float(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,

@@ -51,7 +51,22 @@ static void expect_act(const maker *m, const qb_groups *groups, const char *out,
 
 /* --- running groups -------------------------------------------------------------------------- */
 
+static void move_floats(const qb_strided *s, const float *in, float *out) {
+    int64_t at[QB_MAX_RANK] = {0}, n = 1;
+    for (int32_t d = 0; d < s->rank; d++) n *= s->dim[d];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = s->offset;
+        for (int32_t d = 0; d < s->rank; d++) from += at[d] * s->stride[d];
+        out[i] = in[from];
+        for (int32_t d = s->rank - 1; d >= 0 && ++at[d] == s->dim[d]; d--) at[d] = 0;
+    }
+}
+
 static qb_status run_problem(qb_ctx *cx, const qb_problem *p, const void *const *in, void *out) {
+    if (p->kind == QB_KIND_STRIDED_COPY) { /* has no reference of its own */
+        move_floats(&p->strided, in[0], out);
+        return QB_OK;
+    }
     QB_TRY(qb_ref_check(cx, p));
     switch (p->kind) {
     case QB_KIND_CONV: qb_ref_conv(p, in, out, 1); return QB_OK;
@@ -106,8 +121,13 @@ static void check_groups(const maker *m, const qb_groups *groups) {
     qb_free(group_of);
 }
 
-/* The groups compute what the nodes compute. */
-static void assert_groups_compute_the_graph(maker *m, double tolerance) {
+static bool take_all(const void *user, const qb_problem *problem) {
+    (void)user, (void)problem;
+    return true;
+}
+
+/* The groups compute what the nodes compute; `views`: also where moves are fused. */
+static void assert_groups_compute(maker *m, double tolerance, bool views) {
     qb_shape shape = value_of(m, m->graph->inputs[0])->shape;
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] < 0) shape.dim[i] = 2;
@@ -127,6 +147,7 @@ static void assert_groups_compute_the_graph(maker *m, double tolerance) {
     }
     qb_groups groups;
     assert_ok(&m->cx, qb_fuse(&m->cx, fused.graph, &groups));
+    if (views) assert_ok(&m->cx, qb_fuse_views(&m->cx, fused.graph, take_all, NULL, &groups));
     for (int32_t i = 0; i < groups.n; i++)
         assert_ok(&m->cx, run_group(&m->cx, &fused, &groups.group[i]));
     for (int32_t i = 0; i < plain.graph->n_outputs; i++) {
@@ -140,6 +161,10 @@ static void assert_groups_compute_the_graph(maker *m, double tolerance) {
     qb_eval_release(&plain);
     qb_eval_release(&fused);
     qb_free(data);
+}
+
+static void assert_groups_compute_the_graph(maker *m, double tolerance) {
+    assert_groups_compute(m, tolerance, false);
 }
 
 #define TOLERANCE 1e-5
@@ -629,6 +654,72 @@ static void quantized_operands_need_partners(void **state) {
     maker_release(&m);
 }
 
+/* --- moves ----------------------------------------------------------------------------------- */
+
+static bool is_written(const maker *m, const qb_groups *groups, const char *value) {
+    const int32_t id = qb_graph_find_value(m->graph, value);
+    for (int32_t i = 0; i < groups->n; i++)
+        if (groups->group[i].out == id) return true;
+    return false;
+}
+
+static int32_t gather(maker *m, const char *name, int32_t x, int64_t index) {
+    char text[64];
+    snprintf(text, sizeof text, "%s_i", name);
+    const qb_shape scalar = {.rank = 0};
+    return NODE(m, "Gather", name, x,
+                qb_graph_add_constant(&m->cx, m->graph, text, QB_DTYPE_S64, &scalar, &index));
+}
+
+/* As exporters write attention: one product, whose parts are taken out of its transposition. */
+static void parts_of_a_transposition_are_read_before_it(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 20);
+    int32_t x = make_input(&m, "x", DIMS(1, 6, 24));
+    int32_t r = NODE(&m, "Reshape", "r", x, INTS(&m, "r_s", 1, 6, 3, 2, 4));
+    int32_t t = NODE(&m, "Transpose", "t", r);
+    SET_INTS(&m, "perm", 2, 0, 3, 1, 4);
+    int32_t q = gather(&m, "q", t, 0), k = gather(&m, "k", t, -2), v = gather(&m, "v", t, 2);
+    int32_t kt = NODE(&m, "Transpose", "kt", k);
+    SET_INTS(&m, "perm", 0, 1, 3, 2);
+    int32_t scores = NODE(&m, "MatMul", "scores", q, NODE(&m, "Relu", "other", kt));
+    int32_t plain = NODE(&m, "MatMul", "plain", scores, v);
+    int32_t vt = NODE(&m, "Transpose", "vt", plain);
+    SET_INTS(&m, "perm", 0, 1, 3, 2);
+    make_output(&m, NODE(&m, "MatMul", "y", vt, plain));
+    qb_groups groups = fuse(&m);
+    assert_ok(&m.cx, qb_fuse_views(&m.cx, m.graph, take_all, NULL, &groups));
+    assert_false(is_written(&m, &groups, "t") || is_written(&m, &groups, "r"));
+    expect(&m, &groups, "q", QB_KIND_STRIDED_COPY, "q", "x");
+    expect(&m, &groups, "v", QB_KIND_STRIDED_COPY, "v", "x");
+    expect(&m, &groups, "kt", QB_KIND_STRIDED_COPY, "k kt", "x");
+    /* `plain` has another reader, its transposition has not */
+    expect(&m, &groups, "y", QB_KIND_MATMUL, "y", "plain plain - -");
+    assert_true(writing(&m, &groups, "y")->swaps_a && !writing(&m, &groups, "y")->swaps_b);
+    assert_false(is_written(&m, &groups, "vt"));
+    qb_groups_release(&groups);
+    assert_groups_compute(&m, TOLERANCE, true);
+    maker_release(&m);
+}
+
+/* A view of what is copied costs nothing: it does not become a copy of its own. */
+static void views_of_a_copy_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 21);
+    int32_t x = make_input(&m, "x", DIMS(2, 3, 4)), t = NODE(&m, "Transpose", "t", x);
+    make_output(&m, NODE(&m, "Relu", "a", NODE(&m, "Reshape", "va", t, INTS(&m, "s", 24))));
+    make_output(&m, NODE(&m, "Relu", "b", NODE(&m, "Reshape", "vb", t, INTS(&m, "u", 4, 6))));
+    qb_groups groups = fuse(&m);
+    assert_ok(&m.cx, qb_fuse_views(&m.cx, m.graph, take_all, NULL, &groups));
+    expect(&m, &groups, "t", QB_KIND_NODE, "t", "x");
+    expect(&m, &groups, "va", QB_KIND_NODE, "va", "t s");
+    qb_groups_release(&groups);
+    assert_groups_compute(&m, TOLERANCE, true);
+    maker_release(&m);
+}
+
 /* --- random graphs --------------------------------------------------------------------------- */
 
 static void groups_of_random_graphs_compute_the_same(void **state) {
@@ -644,7 +735,8 @@ static void groups_of_random_graphs_compute_the_same(void **state) {
         nodes += count_nodes(m.graph);
         fused += groups.n;
         qb_groups_release(&groups);
-        assert_groups_compute_the_graph(&m, 1e-4);
+        assert_groups_compute(&m, 1e-4, false);
+        assert_groups_compute(&m, 1e-4, true);
         maker_release(&m);
     }
     assert_true(nodes - fused > 300);
@@ -688,6 +780,8 @@ int main(void) {
         cmocka_unit_test(softmax_concat_and_layout_nodes),
         cmocka_unit_test(lines_of_nan_that_become_zero),
         cmocka_unit_test(quantized_operands_need_partners),
+        cmocka_unit_test(parts_of_a_transposition_are_read_before_it),
+        cmocka_unit_test(views_of_a_copy_stay),
         cmocka_unit_test(groups_of_random_graphs_compute_the_same),
         cmocka_unit_test(every_failing_allocation_is_reported),
     };
