@@ -2,6 +2,7 @@
  * are in double. */
 #include <math.h>
 
+#include "base/vector_loop.h"
 #include "ops_internal.h"
 
 #define PI 3.14159265358979323846
@@ -23,7 +24,7 @@ static qb_status infer_number(qb_ctx *cx, const qb_infer_args *args, int32_t i, 
     return n < 0 ? QB_OK : expect_one(cx, what, n, *v, low);
 }
 
-/* --- one transform --------------------------------------------------------------------------- */
+/* --- transforms ------------------------------------------------------------------------------ */
 
 /* Numbers `step` elements apart, each with its imaginary part behind it when it has one. */
 typedef struct series {
@@ -32,58 +33,140 @@ typedef struct series {
     bool is_complex;
 } series;
 
+/* Many of them: the first one, and how many elements the others lie behind it. */
+typedef struct lines {
+    series first;
+    int64_t inner, outer_step, inner_step;
+} lines;
+
+static series line_of(const lines *of, int64_t i) {
+    series line = of->first;
+    line.data += i / of->inner * of->outer_step + i % of->inner * of->inner_step;
+    return line;
+}
+
+/* Lines that are transformed together, and the doubles of one complex number of each: their real
+ * parts, their imaginary parts. */
+enum { LINES = 8, NUMBER = 2 * LINES };
+
 /* y[k] = sum over j of x[j] w[j] exp(-2 pi i j k / n), n the length; `inverse` turns the sign and
  * divides by n. What x lacks is 0; where the spectrum of a real signal stops half-way it goes on as
  * its mirror image. */
 typedef struct transform {
     int64_t n;
     bool inverse, mirrored;
-    double *cosine; /* of 2 pi k / n, then the sines */
-    double *x;      /* n complex numbers */
+    double *cosine, *sine; /* of -2 pi k / n, or 2 pi k / n */
+    double *x, *y, *part;  /* n numbers each: signal, spectrum, what is being put together */
 } transform;
 
 static qb_status transform_begin(qb_ctx *cx, int64_t n, transform *t) {
+    const size_t numbers = (size_t)n * NUMBER;
     t->n = n;
-    t->cosine = qb_temp_take(cx, 4 * (size_t)n, sizeof *t->cosine);
-    if (!t->cosine) return cx->code;
-    t->x = t->cosine + 2 * n;
+    t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)n, sizeof *t->x);
+    if (!t->x) return cx->code;
+    memset(t->x, 0, numbers * sizeof *t->x);
+    t->y = t->x + numbers;
+    t->part = t->y + numbers;
+    t->cosine = t->part + numbers;
+    t->sine = t->cosine + n;
     for (int64_t k = 0; k < n; k++) {
         t->cosine[k] = cos(2 * PI * (double)k / (double)n);
-        t->cosine[n + k] = sin(2 * PI * (double)k / (double)n);
+        t->sine[k] = sin(2 * PI * (double)k / (double)n) * (t->inverse ? 1 : -1);
     }
     return QB_OK;
 }
 
-static void transform_end(transform *t) { qb_temp_give(t->cosine); }
-
-static void load(const transform *t, const series *from, const float *window) {
-    memset(t->x, 0, 2 * (size_t)t->n * sizeof *t->x);
-    for (int64_t j = 0; j < from->n && j < t->n; j++) {
-        const float *at = from->data + j * from->step;
-        const double w = window ? (double)window[j] : 1.0;
-        t->x[2 * j] = w * (double)at[0];
-        if (from->is_complex) t->x[2 * j + 1] = w * (double)at[1];
+static void load(const transform *t, series from, const float *window, double *x) {
+    for (int64_t j = 0; j < t->n; j++) {
+        const bool there = j < from.n;
+        const float *at = from.data + (there ? j * from.step : 0);
+        const double w = !there ? 0.0 : window ? (double)window[j] : 1.0;
+        x[j * NUMBER] = there ? w * (double)at[0] : 0.0;
+        x[j * NUMBER + LINES] = there && from.is_complex ? w * (double)at[1] : 0.0;
     }
     for (int64_t j = t->n / 2 + 1; j < t->n && t->mirrored; j++) {
-        t->x[2 * j] = t->x[2 * (t->n - j)];
-        t->x[2 * j + 1] = -t->x[2 * (t->n - j) + 1];
+        x[j * NUMBER] = x[(t->n - j) * NUMBER];
+        x[j * NUMBER + LINES] = -x[(t->n - j) * NUMBER + LINES];
     }
 }
 
-static void run(const transform *t, const series *from, const float *window, const series *to) {
-    const double *c = t->cosine, *s = c + t->n, scale = t->inverse ? 1.0 / (double)t->n : 1.0;
-    const int64_t n = t->mirrored || from->n > t->n ? t->n : from->n; /* behind it are zeros */
-    load(t, from, window);
-    for (int64_t k = 0; k < to->n; k++) {
-        double real = 0.0, imaginary = 0.0;
-        for (int64_t j = 0, at = 0; j < n; j++, at = at + k < t->n ? at + k : at + k - t->n) {
-            const double sine = t->inverse ? s[at] : -s[at];
-            real += t->x[2 * j] * c[at] - t->x[2 * j + 1] * sine;
-            imaginary += t->x[2 * j] * sine + t->x[2 * j + 1] * c[at];
-        }
-        to->data[k * to->step] = (float)(real * scale);
-        if (to->is_complex) to->data[k * to->step + 1] = (float)(imaginary * scale);
+static void store(const transform *t, const double *y, series to) {
+    const double scale = t->inverse ? 1.0 / (double)t->n : 1.0;
+    for (int64_t k = 0; k < to.n; k++, y += NUMBER) {
+        to.data[k * to.step] = (float)(y[0] * scale);
+        if (to.is_complex) to.data[k * to.step + 1] = (float)(y[LINES] * scale);
     }
+}
+
+static int64_t smallest_factor(int64_t n) {
+    for (int64_t f = 2; f * f <= n; f++)
+        if (n % f == 0) return f;
+    return n;
+}
+
+/* y = the sum of `count` numbers, `in` apart, times the roots 0, root, 2 root ... */
+QB_LOOP(sum_up,
+        (const transform *t, const double *x, int64_t count, int64_t in, int64_t root, double *y),
+        (t, x, count, in, root, y)) {
+    double sum[NUMBER] = {0};
+    for (int64_t j = 0, at = 0; j < count; j++, x += in * NUMBER) {
+        const double c = t->cosine[at], s = t->sine[at];
+        for (int l = 0; l < LINES; l++) {
+            sum[l] += x[l] * c - x[LINES + l] * s;
+            sum[LINES + l] += x[l] * s + x[LINES + l] * c;
+        }
+        at = at + root < t->n ? at + root : at + root - t->n;
+    }
+    memcpy(y, sum, sizeof sum);
+}
+
+/* The same for two, of all numbers of a part, in place. */
+QB_LOOP(put_halves_together, (const transform *t, double *y, int64_t m), (t, y, m)) {
+    const int64_t root = t->n / (2 * m);
+    for (int64_t k = 0; k < m; k++, y += NUMBER) {
+        const double c = t->cosine[k * root], s = t->sine[k * root];
+        double *other = y + m * NUMBER;
+        for (int l = 0; l < LINES; l++) {
+            const double re = other[l] * c - other[LINES + l] * s;
+            const double im = other[l] * s + other[LINES + l] * c;
+            other[l] = y[l] - re;
+            other[LINES + l] = y[LINES + l] - im;
+            y[l] += re;
+            y[LINES + l] += im;
+        }
+    }
+}
+
+/* The spectrum of `count` numbers of the signal, from `first` and n / count apart: those of f times
+ * fewer numbers, f times, are put together, f being the count's smallest factor (Cooley, Tukey). */
+static void transform_part(const transform *t, int64_t first, int64_t count, double *y) {
+    const int64_t f = smallest_factor(count), m = count / f, step = t->n / count;
+    if (m <= 1) { /* one number, or a prime */
+        for (int64_t k = 0; k < count; k++)
+            sum_up(t, t->x + first * NUMBER, count, step, k * step, y + k * NUMBER);
+        return;
+    }
+    for (int64_t i = 0; i < f; i++) transform_part(t, first + i * step, m, y + i * m * NUMBER);
+    if (f == 2) {
+        put_halves_together(t, y, m);
+        return;
+    }
+    memcpy(t->part, y, (size_t)(count * NUMBER) * sizeof *y);
+    for (int64_t k = 0; k < count; k++)
+        sum_up(t, t->part + k % m * NUMBER, f, m, k * step, y + k * NUMBER);
+}
+
+static qb_status transform_lines(qb_ctx *cx, transform *t, int64_t length, int64_t n,
+                                 const lines *from, const float *window, const lines *to) {
+    QB_TRY(transform_begin(cx, length, t));
+    for (int64_t i = 0; i < n; i += LINES) {
+        const int64_t some = n - i < LINES ? n - i : LINES;
+        for (int64_t l = 0; l < some; l++) load(t, line_of(from, i + l), window, t->x + l);
+        transform_part(t, 0, t->n, t->y);
+        for (int64_t l = 0; l < some; l++) store(t, t->y + l, line_of(to, i + l));
+    }
+    qb_temp_give(t->x);
+    return QB_OK;
 }
 
 /* --- DFT ------------------------------------------------------------------------------------- */
@@ -151,19 +234,17 @@ static qb_status eval_dft(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     QB_TRY(expect_one(cx, "dft_length", n, length, 1));
     for (int32_t d = axis + 1; d < x->rank - 1; d++) inner *= x->dim[d];
     const int64_t parts_x = x->dim[x->rank - 1], parts_y = y->dim[y->rank - 1];
-    const int64_t lines = qb_shape_count(y) / parts_y / y->dim[axis];
+    const int64_t n_x = x->dim[axis], n_y = y->dim[axis];
+    const lines from = {{(float *)in[0].data, n_x, inner * parts_x, parts_x == 2},
+                        inner,
+                        n_x * inner * parts_x,
+                        parts_x};
+    const lines to = {{(float *)out[0].data, n_y, inner * parts_y, parts_y == 2},
+                      inner,
+                      n_y * inner * parts_y,
+                      parts_y};
     transform t = {.inverse = attrs->inverse != 0, .mirrored = attrs->inverse && attrs->onesided};
-    QB_TRY(transform_begin(cx, length, &t));
-    for (int64_t i = 0; i < lines; i++) {
-        const int64_t o = i / inner, k = i % inner;
-        const series from = {(float *)in[0].data + (o * x->dim[axis] * inner + k) * parts_x,
-                             x->dim[axis], inner * parts_x, parts_x == 2};
-        const series to = {(float *)out[0].data + (o * y->dim[axis] * inner + k) * parts_y,
-                           y->dim[axis], inner * parts_y, parts_y == 2};
-        run(&t, &from, NULL, &to);
-    }
-    transform_end(&t);
-    return QB_OK;
+    return transform_lines(cx, &t, length, qb_shape_count(y) / parts_y / n_y, &from, NULL, &to);
 }
 
 /* Before opset 20 the axis was an attribute. */
@@ -227,17 +308,15 @@ static qb_status eval_stft(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     if (qb_eval_has(node, in, 3)) QB_TRY(qb_eval_ints(cx, &in[3], &length, 1, &count));
     if (qb_shape_count(y) == 0) return QB_OK;
     QB_TRY(expect_one(cx, "frame_length", count, length, 1));
+    const lines from = {{(float *)in[0].data, length, parts, parts == 2},
+                        y->dim[1],
+                        n * parts,
+                        step * parts};
+    const int64_t each = y->dim[2] * 2;
+    const lines to = {{(float *)out[0].data, y->dim[2], 2, true}, y->dim[1], y->dim[1] * each, each};
     transform t = {0};
-    QB_TRY(transform_begin(cx, length, &t));
-    for (int64_t i = 0; i < y->dim[0] * y->dim[1]; i++) {
-        const int64_t sample = i / y->dim[1], frame = i % y->dim[1];
-        const series from = {(float *)in[0].data + (sample * n + frame * step) * parts, length,
-                             parts, parts == 2};
-        const series to = {(float *)out[0].data + i * y->dim[2] * 2, y->dim[2], 2, true};
-        run(&t, &from, has_window ? in[2].data : NULL, &to);
-    }
-    transform_end(&t);
-    return QB_OK;
+    return transform_lines(cx, &t, length, y->dim[0] * y->dim[1], &from,
+                           has_window ? in[2].data : NULL, &to);
 }
 
 QB_OP_SIMPLE(stft, "STFT", 17, 2, 4, 1, sizeof(dft_attrs), stft_table, FLOAT, infer_stft, eval_stft,
