@@ -113,8 +113,7 @@ static void quantize_run(const float *x, int64_t n, float scale, int32_t zero, q
 }
 
 #define STEPS(T) /* exact: integers of up to 16 bits */                                            \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        y[i] = (float)((int32_t)((const T *)x)[at + i] - zero) * scale
+    for (int64_t i = 0; i < n; i++) y[i] = (float)((int32_t)((const T *)x)[at + i] - zero) * scale
 
 static void dequantize_run(const void *x, int64_t at, int64_t n, qb_dtype from, float scale,
                            int32_t zero, float *y) {

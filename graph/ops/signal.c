@@ -308,12 +308,11 @@ static qb_status eval_stft(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     if (qb_eval_has(node, in, 3)) QB_TRY(qb_eval_ints(cx, &in[3], &length, 1, &count));
     if (qb_shape_count(y) == 0) return QB_OK;
     QB_TRY(expect_one(cx, "frame_length", count, length, 1));
-    const lines from = {{(float *)in[0].data, length, parts, parts == 2},
-                        y->dim[1],
-                        n * parts,
-                        step * parts};
+    const lines from = {
+        {(float *)in[0].data, length, parts, parts == 2}, y->dim[1], n * parts, step * parts};
     const int64_t each = y->dim[2] * 2;
-    const lines to = {{(float *)out[0].data, y->dim[2], 2, true}, y->dim[1], y->dim[1] * each, each};
+    const lines to = {
+        {(float *)out[0].data, y->dim[2], 2, true}, y->dim[1], y->dim[1] * each, each};
     transform t = {0};
     return transform_lines(cx, &t, length, y->dim[0] * y->dim[1], &from,
                            has_window ? in[2].data : NULL, &to);
