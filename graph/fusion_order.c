@@ -48,6 +48,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         const qb_shape shape = graph->values[y].shape;
         QB_TRY(qb_rewrite_value(rw, y, "_places", &shape, &places));
         graph->values[places].dtype = QB_DTYPE_S64;
+        graph->values[places].q = (qb_qparams){.axis = -1};
     }
     int32_t *out = qb_arena_pack(rw->cx, graph->arena, 2, sizeof *out);
     if (!out) return rw->cx->code;
