@@ -53,36 +53,40 @@ enum { LINES = 8, NUMBER = 2 * LINES };
  * divides by n. What x lacks is 0; where the spectrum of a real signal stops half-way it goes on as
  * its mirror image. */
 typedef struct transform {
-    int64_t n;
+    int64_t length, n; /* n: complex numbers, half the length where pairs of reals are one */
     bool inverse, mirrored;
-    double *cosine, *sine; /* of -2 pi k / n, or 2 pi k / n */
-    double *x, *y, *part;  /* n numbers each: signal, spectrum, what is being put together */
+    double *cosine, *sine; /* of -2 pi k / length, or 2 pi k / length */
+    double *x, *y, *part;  /* `length` numbers each: signal, spectrum, what is being put together */
 } transform;
 
-static qb_status transform_begin(qb_ctx *cx, int64_t n, transform *t) {
-    const size_t numbers = (size_t)n * NUMBER;
-    t->n = n;
-    t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)n, sizeof *t->x);
+static qb_status transform_begin(qb_ctx *cx, int64_t length, bool is_complex, transform *t) {
+    const size_t numbers = (size_t)length * NUMBER;
+    t->length = length;
+    t->n = is_complex || t->mirrored || length % 2 ? length : length / 2;
+    t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)length, sizeof *t->x);
     if (!t->x) return cx->code;
     memset(t->x, 0, numbers * sizeof *t->x);
     t->y = t->x + numbers;
     t->part = t->y + numbers;
     t->cosine = t->part + numbers;
-    t->sine = t->cosine + n;
-    for (int64_t k = 0; k < n; k++) {
-        t->cosine[k] = cos(2 * PI * (double)k / (double)n);
-        t->sine[k] = sin(2 * PI * (double)k / (double)n) * (t->inverse ? 1 : -1);
+    t->sine = t->cosine + length;
+    for (int64_t k = 0; k < length; k++) {
+        const double angle = 2 * PI * (double)k / (double)length;
+        t->cosine[k] = cos(angle);
+        t->sine[k] = sin(angle) * (t->inverse ? 1 : -1);
     }
     return QB_OK;
 }
 
 static void load(const transform *t, series from, const float *window, double *x) {
-    for (int64_t j = 0; j < t->n; j++) {
+    const bool pairs = t->n < t->length;
+    for (int64_t j = 0; j < t->length; j++) {
         const bool there = j < from.n;
         const float *at = from.data + (there ? j * from.step : 0);
         const double w = !there ? 0.0 : window ? (double)window[j] : 1.0;
-        x[j * NUMBER] = there ? w * (double)at[0] : 0.0;
-        x[j * NUMBER + LINES] = there && from.is_complex ? w * (double)at[1] : 0.0;
+        double *to = pairs ? x + j / 2 * NUMBER + j % 2 * LINES : x + j * NUMBER;
+        to[0] = there ? w * (double)at[0] : 0.0;
+        if (!pairs) to[LINES] = there && from.is_complex ? w * (double)at[1] : 0.0;
     }
     for (int64_t j = t->n / 2 + 1; j < t->n && t->mirrored; j++) {
         x[j * NUMBER] = x[(t->n - j) * NUMBER];
@@ -91,7 +95,7 @@ static void load(const transform *t, series from, const float *window, double *x
 }
 
 static void store(const transform *t, const double *y, series to) {
-    const double scale = t->inverse ? 1.0 / (double)t->n : 1.0;
+    const double scale = t->inverse ? 1.0 / (double)t->length : 1.0;
     for (int64_t k = 0; k < to.n; k++, y += NUMBER) {
         to.data[k * to.step] = (float)(y[0] * scale);
         if (to.is_complex) to.data[k * to.step + 1] = (float)(y[LINES] * scale);
@@ -115,14 +119,14 @@ QB_LOOP(sum_up,
             sum[l] += x[l] * c - x[LINES + l] * s;
             sum[LINES + l] += x[l] * s + x[LINES + l] * c;
         }
-        at = at + root < t->n ? at + root : at + root - t->n;
+        at = at + root < t->length ? at + root : at + root - t->length;
     }
     memcpy(y, sum, sizeof sum);
 }
 
 /* The same for two, of all numbers of a part, in place. */
 QB_LOOP(put_halves_together, (const transform *t, double *y, int64_t m), (t, y, m)) {
-    const int64_t root = t->n / (2 * m);
+    const int64_t root = t->length / (2 * m);
     for (int64_t k = 0; k < m; k++, y += NUMBER) {
         const double c = t->cosine[k * root], s = t->sine[k * root];
         double *other = y + m * NUMBER;
@@ -141,9 +145,10 @@ QB_LOOP(put_halves_together, (const transform *t, double *y, int64_t m), (t, y, 
  * fewer numbers, f times, are put together, f being the count's smallest factor (Cooley, Tukey). */
 static void transform_part(const transform *t, int64_t first, int64_t count, double *y) {
     const int64_t f = smallest_factor(count), m = count / f, step = t->n / count;
+    const int64_t root = t->length / count;
     if (m <= 1) { /* one number, or a prime */
         for (int64_t k = 0; k < count; k++)
-            sum_up(t, t->x + first * NUMBER, count, step, k * step, y + k * NUMBER);
+            sum_up(t, t->x + first * NUMBER, count, step, k * root, y + k * NUMBER);
         return;
     }
     for (int64_t i = 0; i < f; i++) transform_part(t, first + i * step, m, y + i * m * NUMBER);
@@ -153,17 +158,39 @@ static void transform_part(const transform *t, int64_t first, int64_t count, dou
     }
     memcpy(t->part, y, (size_t)(count * NUMBER) * sizeof *y);
     for (int64_t k = 0; k < count; k++)
-        sum_up(t, t->part + k % m * NUMBER, f, m, k * step, y + k * NUMBER);
+        sum_up(t, t->part + k % m * NUMBER, f, m, k * root, y + k * NUMBER);
+}
+
+/* The spectrum of reals from that of their pairs: those of the even and of the odd ones are its
+ * symmetric and its antisymmetric part. */
+QB_LOOP(part_pairs, (const transform *t, const double *pairs, double *y), (t, pairs, y)) {
+    for (int64_t k = 0; k <= t->n; k++) {
+        const double *a = pairs + k % t->n * NUMBER, *b = pairs + (t->n - k) % t->n * NUMBER;
+        double *to = y + k * NUMBER, *mirror = y + (t->length - k) % t->length * NUMBER;
+        const double c = t->cosine[k], s = t->sine[k];
+        for (int l = 0; l < LINES; l++) {
+            const double odd = 0.5 * (a[LINES + l] + b[LINES + l]), odd_i = 0.5 * (b[l] - a[l]);
+            const double re = 0.5 * (a[l] + b[l]) + (odd * c - odd_i * s);
+            const double im = 0.5 * (a[LINES + l] - b[LINES + l]) + (odd * s + odd_i * c);
+            mirror[l] = re;
+            mirror[LINES + l] = -im;
+            to[l] = re;
+            to[LINES + l] = im;
+        }
+    }
 }
 
 static qb_status transform_lines(qb_ctx *cx, transform *t, int64_t length, int64_t n,
                                  const lines *from, const float *window, const lines *to) {
-    QB_TRY(transform_begin(cx, length, t));
+    QB_TRY(transform_begin(cx, length, from->first.is_complex, t));
+    const bool pairs = t->n < length;
     for (int64_t i = 0; i < n; i += LINES) {
         const int64_t some = n - i < LINES ? n - i : LINES;
         for (int64_t l = 0; l < some; l++) load(t, line_of(from, i + l), window, t->x + l);
         transform_part(t, 0, t->n, t->y);
-        for (int64_t l = 0; l < some; l++) store(t, t->y + l, line_of(to, i + l));
+        if (pairs) part_pairs(t, t->y, t->part);
+        const double *y = pairs ? t->part : t->y;
+        for (int64_t l = 0; l < some; l++) store(t, y + l, line_of(to, i + l));
     }
     qb_temp_give(t->x);
     return QB_OK;

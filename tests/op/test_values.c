@@ -279,14 +279,15 @@ static void give(qb_graph *graph, int32_t value, const void *data, size_t bytes)
     graph->values[value].bytes = bytes;
 }
 
-/* The spectrum of complex numbers by its definition, `inner` apart. */
-static void expect_spectrum(const float *x, const float *y, int64_t n, int64_t inner,
+/* The spectrum of numbers of one or two parts by its definition, `inner` apart. */
+static void expect_spectrum(const float *x, int parts, const float *y, int64_t n, int64_t inner,
                             bool inverse) {
     for (int64_t k = 0; k < n; k++) {
         double re = 0, im = 0;
         for (int64_t j = 0; j < n; j++) {
             const double angle = 2 * M_PI * (double)(j * k % n) / (double)n * (inverse ? 1 : -1);
-            const double a = (double)x[2 * j * inner], b = (double)x[2 * j * inner + 1];
+            const double a = (double)x[parts * j * inner];
+            const double b = parts == 2 ? (double)x[parts * j * inner + 1] : 0;
             re += a * cos(angle) - b * sin(angle);
             im += a * sin(angle) + b * cos(angle);
         }
@@ -296,8 +297,8 @@ static void expect_spectrum(const float *x, const float *y, int64_t n, int64_t i
     }
 }
 
-/* One number, primes, powers of two and others; more lines than go together, apart from each other
- * and side by side. */
+/* Reals and complex numbers: one, primes, powers of two and others; more lines than go together,
+ * apart from each other and side by side. */
 static void spectra_of_any_length_are_sums(void **state) {
     (void)state;
     enum { MOST = 101, LINES = 11 };
@@ -306,21 +307,22 @@ static void spectra_of_any_length_are_sums(void **state) {
     qb_rng rng;
     qb_rng_seed(&rng, 7);
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(qb_rng_uniform(&rng) - 0.5);
-    for (size_t i = 0; i < 4 * (sizeof lengths / sizeof *lengths); i++) {
-        const int64_t n = lengths[i / 4];
+    for (size_t i = 0; i < 8 * (sizeof lengths / sizeof *lengths); i++) {
+        const int64_t n = lengths[i / 8];
         const bool inverse = i % 2, inside = i / 2 % 2;
+        const int parts = 1 + (int)(i / 4 % 2);
         char inputs[64];
-        snprintf(inputs, sizeof inputs, inside ? "f32:1,%d,11,2 - =1" : "f32:11,%d,1,2 - =1",
-                 (int)n);
+        snprintf(inputs, sizeof inputs, inside ? "f32:1,%d,11,%d - =1" : "f32:11,%d,1,%d - =1",
+                 (int)n, parts);
         qb_graph *graph = graph_of("DFT", inputs, inverse ? "inverse=1" : "", 1, QB_GRAPH_OPSET);
         qb_ctx cx;
         qb_ctx_init(&cx);
-        give(graph, graph->nodes[0].in[0], x, (size_t)(n * LINES * 2) * sizeof *x);
+        give(graph, graph->nodes[0].in[0], x, (size_t)(n * LINES * parts) * sizeof *x);
         assert_ok(&cx, evaluate_graph(&cx, graph));
         const float *y = graph->values[graph->nodes[0].out[0]].data;
         for (int64_t l = 0; l < LINES; l++) {
-            const int64_t at = inside ? 2 * l : 2 * l * n;
-            expect_spectrum(x + at, y + at, n, inside ? LINES : 1, inverse);
+            const int64_t at = inside ? l : l * n;
+            expect_spectrum(x + parts * at, parts, y + 2 * at, n, inside ? LINES : 1, inverse);
         }
         qb_graph_free(graph);
     }
