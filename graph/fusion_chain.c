@@ -276,11 +276,12 @@ static bool grow(const qb_fusing *c, pattern *d, growth *g) {
     return false;
 }
 
-/* All that is computed of one 8-bit value is a table of 256 results, however long it is. */
+/* All that is computed of one 8-bit value is a table of 256 results, however long it is; but for a
+ * binary operator alone, whose kernel knows no tables. */
 static bool is_table(const qb_fusing *c, const pattern *d) {
     const qb_value *x = &c->graph->values[d->in[0]], *y = &c->graph->values[d->group.out];
-    return d->chain.n_in == 1 && x->q.n == 1 && is_float(x) && is_number(y) &&
-           qb_shape_equal(&x->shape, &y->shape);
+    return d->chain.n_in == 1 && d->group.kind != QB_KIND_BINARY && x->q.n == 1 && is_float(x) &&
+           is_number(y) && qb_shape_equal(&x->shape, &y->shape);
 }
 
 /* As long as it gets; but a table stays one. False: it is the group alone. */

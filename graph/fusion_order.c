@@ -41,15 +41,14 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_node *node = &graph->nodes[index];
     const bool pools = qb_node_is(node, "MaxPool") && node->n_out > 1 && node->out[1] >= 0;
     if ((!pools && !qb_node_is(node, "TopK")) || node->out[0] < 0) return QB_OK;
-    const int32_t x = node->in[0], y = node->out[0];
+    const int32_t y = node->out[0];
     int32_t places = node->n_out > 1 ? node->out[1] : -1;
-    if (!qb_shape_known(&graph->values[y].shape) || (!pools && !qb_value_is_plain(graph, x)) ||
-        (!pools && !qb_value_is_plain(graph, y)) || !is_taken(rw, node))
-        return QB_OK;
+    if (!qb_shape_known(&graph->values[y].shape) || !is_taken(rw, node)) return QB_OK;
     if (places < 0) {
         const qb_shape shape = graph->values[y].shape;
         QB_TRY(qb_rewrite_value(rw, y, "_places", &shape, &places));
         graph->values[places].dtype = QB_DTYPE_S64;
+        graph->values[places].q = (qb_qparams){.axis = -1};
     }
     int32_t *out = qb_arena_pack(rw->cx, graph->arena, 2, sizeof *out);
     if (!out) return rw->cx->code;

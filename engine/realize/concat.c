@@ -39,6 +39,18 @@ static bool any_sliced(const qb_lowering *b, const qb_group *group) {
     return false;
 }
 
+/* Do all inputs lie pixel by pixel, and does a reader want the whole so? Then each is copied to its
+ * place, where a kernel would need them by rows. */
+static bool lies_by_pixels(const qb_lowering *b, const qb_group *group) {
+    if (b->engine->device || b->value[group->out].only_rows || !qb_is_channel_concat(b, group))
+        return false;
+    for (int32_t i = 0; i < group->n_in; i++) {
+        const int32_t stored = qb_lower_first(b, group->in[i], false);
+        if (stored < 0 || b->engine->layouts[stored].desc.layout != QB_LAYOUT_NHWC) return false;
+    }
+    return true;
+}
+
 /* Nobody writes in place: one kernel gathers the inputs. */
 static qb_status concat_kernel(qb_lowering *b, const qb_group *group, const qb_problem *problem) {
     bool constant[QB_MAX_INPUTS] = {false};
@@ -58,7 +70,7 @@ static qb_status concat_kernel(qb_lowering *b, const qb_group *group, const qb_p
 }
 
 qb_status qb_lower_concat(qb_lowering *b, const qb_group *group, const qb_problem *problem) {
-    if (!any_sliced(b, group)) return concat_kernel(b, group, problem);
+    if (!any_sliced(b, group) && !lies_by_pixels(b, group)) return concat_kernel(b, group, problem);
     int32_t whole = qb_lower_whole(b, group->out);
     if (whole < 0) return b->cx->code;
     int64_t offset = 0;

@@ -231,6 +231,8 @@ qb_status qb_lower_slices(qb_lowering *b);
 qb_status qb_lower_slice_desc(qb_lowering *b, int32_t value, qb_desc *out);
 /* The layout of a whole Concat output, made when its first part is; -1 on failure. */
 int32_t qb_lower_whole(qb_lowering *b, int32_t value);
+/* Is the group a Concat along the channels of something that has pixels? */
+bool qb_is_channel_concat(const qb_lowering *b, const qb_group *group);
 
 /* engine/realize/bf16.c */
 /* Finds the values that are to be in bf16; for engines of the host with `bf16`. */

@@ -13,7 +13,7 @@ static qb_status producers(qb_lowering *b, int32_t **out) {
     return QB_OK;
 }
 
-static bool is_channel_concat(const qb_lowering *b, const qb_group *group) {
+bool qb_is_channel_concat(const qb_lowering *b, const qb_group *group) {
     if (group->kind != QB_KIND_CONCAT) return false;
     const qb_node *node = &b->graph->nodes[group->node[0]];
     const qb_shape *shape = &b->graph->values[group->out].shape;
@@ -29,7 +29,7 @@ static bool wants_slice(const qb_lowering *b, const qb_group *producer) {
     case QB_KIND_CONV:
     case QB_KIND_CONV_TRANSPOSE:
     case QB_KIND_POOL: return true;
-    case QB_KIND_CONCAT: return is_channel_concat(b, producer);
+    case QB_KIND_CONCAT: return qb_is_channel_concat(b, producer);
     case QB_KIND_NODE: /* as a detector's necks have them; hosts' kernels write no slices of it */
         return b->engine->device &&
                strcmp(b->graph->nodes[producer->node[0]].op->name, "Resize") == 0;
@@ -54,7 +54,7 @@ qb_status qb_lower_slices(qb_lowering *b) {
     QB_TRY(producers(b, &producer));
     for (int32_t g = 0; g < b->groups.n; g++) {
         const qb_group *concat = &b->groups.group[g];
-        if (!is_channel_concat(b, concat)) continue;
+        if (!qb_is_channel_concat(b, concat)) continue;
         int64_t offset = 0;
         for (int32_t i = 0; i < concat->n_in; i++) {
             int32_t v = concat->in[i], from = producer[v];

@@ -117,15 +117,15 @@ static qb_status eval_trilu(qb_ctx *cx, const qb_node *node, const qb_tensor *in
     if (n != 1) return qb_fail(cx, QB_STATUS_INVALID, "k: expected one number, got %d", n);
     int64_t far = rows > columns ? rows : columns; /* diagonals beyond are empty or everything */
     k = k > far ? far : k < -far ? -far : k;
-    size_t size = qb_dtype_size(in[0].desc.dtype);
-    int64_t count = qb_shape_count(shape);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t distance = i % columns - i / columns % rows;
-        char *to = (char *)out[0].data + (size_t)i * size;
-        if (attrs->upper ? distance >= k : distance <= k)
-            memcpy(to, (const char *)in[0].data + (size_t)i * size, size);
-        else
-            memset(to, 0, size);
+    const size_t size = qb_dtype_size(in[0].desc.dtype), row = (size_t)columns * size;
+    const char *from = in[0].data;
+    char *to = out[0].data;
+    const int64_t count = columns > 0 ? qb_shape_count(shape) / columns : 0;
+    for (int64_t i = 0; i < count; i++, from += row, to += row) {
+        const int64_t diagonal = i % rows + k, edge = attrs->upper ? diagonal : diagonal + 1;
+        const size_t left = size * (size_t)(edge < 0 ? 0 : edge > columns ? columns : edge);
+        memcpy(to, from, row);
+        memset(attrs->upper ? to : to + left, 0, attrs->upper ? left : row - left);
     }
     return QB_OK;
 }

@@ -1,5 +1,8 @@
 /* QuantizeLinear and DequantizeLinear: one scale a tensor, an index of an
  * axis, or a block along it. */
+#include <math.h>
+
+#include "base/vector_loop.h"
 #include "ops_internal.h"
 
 typedef struct quantize_attrs {
@@ -70,6 +73,56 @@ static int64_t grid_at(const grid *g, int64_t i, bool blocks) {
 
 static bool has_blocks(const quantize_attrs *attrs, const qb_shape *scale) {
     return attrs->block_size != 0 && scale->rank > 0;
+}
+
+/* Elements from one on that share its scale. */
+static int64_t run_of(const grid *g, int64_t count, bool blocks) {
+    return blocks ? 1 : g->n == 1 ? count : g->inner;
+}
+
+/* qb_quantize_value of n floats, for types of up to 16 bits; the bounds are those less the zero
+ * point. */
+QB_LOOP(quantize_floats,
+        (const float *x, int64_t n, float scale, float low, float high, int32_t zero, int32_t *q),
+        (x, n, scale, low, high, zero, q)) {
+    for (int64_t i = 0; i < n; i++) {
+        float v = nearbyintf(x[i] / scale);
+        v = v != v ? 0.0f : v;
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        q[i] = (int32_t)v + zero;
+    }
+}
+
+static void quantize_run(const float *x, int64_t n, float scale, int32_t zero, qb_dtype to,
+                         void *out, int64_t at) {
+    enum { PIECE = 256 };
+    int32_t q[PIECE];
+    const float low = (float)(qb_quantize_value(-INFINITY, 1, 0, to) - zero);
+    const float high = (float)(qb_quantize_value(INFINITY, 1, 0, to) - zero);
+    for (int64_t done = 0; done < n; done += PIECE) {
+        const int64_t some = n - done < PIECE ? n - done : PIECE;
+        quantize_floats(x + done, some, scale, low, high, zero, q);
+        for (int64_t i = 0; i < some; i++) {
+            if (qb_dtype_size(to) == 1)
+                ((uint8_t *)out)[at + done + i] = (uint8_t)q[i];
+            else
+                ((uint16_t *)out)[at + done + i] = (uint16_t)q[i];
+        }
+    }
+}
+
+#define STEPS(T) /* exact: integers of up to 16 bits */                                            \
+    for (int64_t i = 0; i < n; i++) y[i] = (float)((int32_t)((const T *)x)[at + i] - zero) * scale
+
+static void dequantize_run(const void *x, int64_t at, int64_t n, qb_dtype from, float scale,
+                           int32_t zero, float *y) {
+    switch (from) {
+    case QB_DTYPE_U8: STEPS(uint8_t); break;
+    case QB_DTYPE_S8: STEPS(int8_t); break;
+    case QB_DTYPE_U16: STEPS(uint16_t); break;
+    default: STEPS(int16_t); break;
+    }
 }
 
 /* Scale and zero point against the data's shape. */
@@ -143,13 +196,19 @@ static qb_status eval_quantize(qb_ctx *cx, const qb_node *node, const qb_tensor 
     QB_TRY(grid_of(cx, attrs, &in[0].desc.shape, &in[1].desc.shape, &g));
     bool has_zero = qb_eval_has(node, in, 2), blocks = has_blocks(attrs, &in[1].desc.shape);
     qb_dtype from = in[0].desc.dtype, to = out[0].desc.dtype;
-    int64_t count = qb_shape_count(&in[0].desc.shape);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t k = grid_at(&g, i, blocks);
-        float v = (float)qb_number_get(from, in[0].data, i);
-        float scale = (float)qb_number_get(in[1].desc.dtype, in[1].data, k);
-        int32_t zero = has_zero ? (int32_t)qb_number_get(to, in[2].data, k) : 0;
-        qb_number_put(to, out[0].data, i, qb_quantize_value(v, scale, zero, to));
+    const int64_t count = qb_shape_count(&in[0].desc.shape), run = run_of(&g, count, blocks);
+    for (int64_t i = 0; i < count; i += run) {
+        const int64_t k = grid_at(&g, i, blocks);
+        const float scale = (float)qb_number_get(in[1].desc.dtype, in[1].data, k);
+        const int32_t zero = has_zero ? (int32_t)qb_number_get(to, in[2].data, k) : 0;
+        if (from == QB_DTYPE_F32) {
+            quantize_run((const float *)in[0].data + i, run, scale, zero, to, out[0].data, i);
+            continue;
+        }
+        for (int64_t j = i; j < i + run; j++) {
+            const float v = (float)qb_number_get(from, in[0].data, j);
+            qb_number_put(to, out[0].data, j, qb_quantize_value(v, scale, zero, to));
+        }
     }
     return QB_OK;
 }
@@ -161,13 +220,21 @@ static qb_status eval_dequantize(qb_ctx *cx, const qb_node *node, const qb_tenso
     QB_TRY(grid_of(cx, attrs, &in[0].desc.shape, &in[1].desc.shape, &g));
     bool has_zero = qb_eval_has(node, in, 2), blocks = has_blocks(attrs, &in[1].desc.shape);
     qb_dtype from = in[0].desc.dtype, to = out[0].desc.dtype;
-    int64_t count = qb_shape_count(&in[0].desc.shape);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t k = grid_at(&g, i, blocks);
-        double zero = has_zero ? qb_number_get(from, in[2].data, k) : 0.0;
-        float steps = (float)(qb_number_get(from, in[0].data, i) - zero); /* exact in double */
-        float scale = (float)qb_number_get(in[1].desc.dtype, in[1].data, k);
-        qb_number_put(to, out[0].data, i, (double)(steps * scale));
+    const int64_t count = qb_shape_count(&in[0].desc.shape), run = run_of(&g, count, blocks);
+    const bool is_plain = to == QB_DTYPE_F32 && qb_dtype_size(from) <= 2;
+    for (int64_t i = 0; i < count; i += run) {
+        const int64_t k = grid_at(&g, i, blocks);
+        const double zero = has_zero ? qb_number_get(from, in[2].data, k) : 0.0;
+        const float scale = (float)qb_number_get(in[1].desc.dtype, in[1].data, k);
+        if (is_plain) {
+            dequantize_run(in[0].data, i, run, from, scale, (int32_t)zero,
+                           (float *)out[0].data + i);
+            continue;
+        }
+        for (int64_t j = i; j < i + run; j++) { /* the difference is exact in double */
+            const float steps = (float)(qb_number_get(from, in[0].data, j) - zero);
+            qb_number_put(to, out[0].data, j, (double)(steps * scale));
+        }
     }
     return QB_OK;
 }

@@ -253,7 +253,7 @@ QB_OP_SIMPLE(not, "Not", 7, 1, 1, 1, 0, NULL, FLOAT, qb_infer_same, eval_not,
 
 QB_ATTRS(factor_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
 
-#define WITH_FACTOR(SYMBOL, NAME, SINCE, EXPR)                                                     \
+#define WITH_FACTOR(SYMBOL, NAME, SINCE, FUNCTION, EXPR)                                           \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         const qb_alpha_attrs *attrs = node->attrs;                                                 \
@@ -265,7 +265,7 @@ QB_ATTRS(factor_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, sizeof(qb_alpha_attrs), factor_attrs, LUT,          \
                  infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS,                             \
-                 .traits = QB_TRAIT_ELEMENTWISE)
+                 .traits = QB_TRAIT_ELEMENTWISE, .kernel = {.function = QB_FUNCTION_##FUNCTION})
 
-WITH_FACTOR(celu, "Celu", 12, x > 0 ? (double)x : alpha * expm1((double)x / alpha));
-WITH_FACTOR(swish, "Swish", 24, (double)x / (1.0 + exp(-alpha * (double)x)));
+WITH_FACTOR(celu, "Celu", 12, CELU, x > 0 ? (double)x : alpha * expm1((double)x / alpha));
+WITH_FACTOR(swish, "Swish", 24, SWISH, (double)x / (1.0 + exp(-alpha * (double)x)));

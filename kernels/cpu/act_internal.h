@@ -37,15 +37,20 @@ QB_V vf qb_logistic(vf numerator, vf x) {
     return vf_div(numerator, vf_add(vf_set(1.0f), e));
 }
 
-/* m / (m + 2) with m = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which near zero loses no digits. */
-QB_V vf qb_tanh(vf x) {
-    const vf one = vf_set(1.0f), most = vf_set(20.0f); /* beyond which the result is 1 */
-    x = vf_min(most, vf_max(vf_set(-20.0f), vf_add(x, x)));
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1), which near zero loses no digits; up to 20, and below -20 as
+ * there: -1 to the last place. */
+QB_V vf qb_expm1(vf x) {
+    x = vf_min(vf_set(20.0f), vf_max(vf_set(-20.0f), x));
     vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
     vf r = qb_exp_rest(x, n);
     vf p = vf_fma(vf_mul(qb_exp_slope(r), r), r, r);
     vf power = vf_power(n);
-    vf m = vf_fma(power, p, vf_sub(power, one));
+    return vf_fma(power, p, vf_sub(power, vf_set(1.0f)));
+}
+
+/* m / (m + 2) with m = e^2x - 1; beyond 10 the result is 1. */
+QB_V vf qb_tanh(vf x) {
+    vf m = qb_expm1(vf_add(x, x));
     return vf_div(m, vf_add(m, vf_set(2.0f)));
 }
 

@@ -28,6 +28,7 @@ QB_V vf qb_act_one(const qb_act *act, qb_act_kind kind, vf v) {
     case QB_ACT_SIGMOID: return qb_logistic(one, v);
     case QB_ACT_SILU: return qb_logistic(v, v);
     case QB_ACT_TANH: return qb_tanh(v);
+    case QB_ACT_ELU: return vf_select(vf_less(v, zero), vf_mul(alpha, qb_expm1(v)), v);
     case QB_ACT_GELU: return qb_gelu(v);
     case QB_ACT_GELU_TANH: return qb_gelu_tanh(v);
     default: break;
@@ -52,6 +53,7 @@ QB_SIMD static inline void qb_act_run(const qb_act *act, float *v, int n) {
         QB_ACT_LOOP(QB_ACT_SIGMOID)
         QB_ACT_LOOP(QB_ACT_SILU)
         QB_ACT_LOOP(QB_ACT_TANH)
+        QB_ACT_LOOP(QB_ACT_ELU)
         QB_ACT_LOOP(QB_ACT_GELU)
         QB_ACT_LOOP(QB_ACT_GELU_TANH)
     default:

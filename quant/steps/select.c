@@ -44,6 +44,14 @@ static appetite appetite_of(const qb_quant_state *s, int32_t group) {
     }
 }
 
+/* Does a group that only gains do so from integers of that maker? A layer rounds at its end, which
+ * is free; sums and products on the way to floats would pay for the rounding of others. */
+static bool gains_from(const qb_quant_state *s, int32_t group, int32_t maker) {
+    if (maker < 0 || !makes_integers(s, maker)) return false;
+    return s->rule[group] != QB_QRULE_ELTWISE || s->rule[maker] == QB_QRULE_COMPUTE ||
+           has_quantized_output(s, group);
+}
+
 /* The group of a convolution, nothing behind it, whose result only this sum reads; else -1. */
 static int32_t sole_convolution(const qb_quant_state *s, int32_t sum, int32_t value) {
     const int32_t maker = s->producer[value];
@@ -117,8 +125,7 @@ static bool sweep(qb_quant_state *s) {
             const int32_t value = group->in[i];
             if (!qb_quant_is_data(s, g, i) || s->quantized[value] || !may_quantize(s, value))
                 continue;
-            const int32_t maker = s->producer[value];
-            if (wish == GAINS && (maker < 0 || !makes_integers(s, maker))) continue;
+            if (wish == GAINS && !gains_from(s, g, s->producer[value])) continue;
             if (group->kind == QB_KIND_BINARY && fuses_with_sum(s, g, value)) continue;
             quantize(s, value, &changed);
         }

@@ -15,7 +15,9 @@ static bool is_rough(qb_function f) {
     case QB_FUNCTION_GELU:
     case QB_FUNCTION_GELU_TANH:
     case QB_FUNCTION_ELU:
+    case QB_FUNCTION_CELU:
     case QB_FUNCTION_SELU:
+    case QB_FUNCTION_SWISH:
     case QB_FUNCTION_SIN:
     case QB_FUNCTION_COS:
     case QB_FUNCTION_ATAN: return true;

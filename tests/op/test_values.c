@@ -273,6 +273,94 @@ static void bits_and_choices(void **state) {
     }
 }
 
+/* Data of a value, which outlive its graph. */
+static void give(qb_graph *graph, int32_t value, const void *data, size_t bytes) {
+    graph->values[value].data = data;
+    graph->values[value].bytes = bytes;
+}
+
+/* The spectrum of numbers of one or two parts by its definition, `inner` apart. */
+static void expect_spectrum(const float *x, int parts, const float *y, int64_t n, int64_t inner,
+                            bool inverse) {
+    for (int64_t k = 0; k < n; k++) {
+        double re = 0, im = 0;
+        for (int64_t j = 0; j < n; j++) {
+            const double angle = 2 * M_PI * (double)(j * k % n) / (double)n * (inverse ? 1 : -1);
+            const double a = (double)x[parts * j * inner];
+            const double b = parts == 2 ? (double)x[parts * j * inner + 1] : 0;
+            re += a * cos(angle) - b * sin(angle);
+            im += a * sin(angle) + b * cos(angle);
+        }
+        const double scale = inverse ? 1.0 / (double)n : 1.0;
+        assert_true(fabs((double)y[2 * k * inner] - re * scale) < 1e-5);
+        assert_true(fabs((double)y[2 * k * inner + 1] - im * scale) < 1e-5);
+    }
+}
+
+/* Reals and complex numbers: one, primes, powers of two and others; more lines than go together,
+ * apart from each other and side by side. */
+static void spectra_of_any_length_are_sums(void **state) {
+    (void)state;
+    enum { MOST = 101, LINES = 11 };
+    static float x[MOST * LINES * 2];
+    static const int64_t lengths[] = {1, 2, 3, 4, 6, 8, 25, 30, 49, 64, 97, 100, 101};
+    qb_rng rng;
+    qb_rng_seed(&rng, 7);
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(qb_rng_uniform(&rng) - 0.5);
+    for (size_t i = 0; i < 8 * (sizeof lengths / sizeof *lengths); i++) {
+        const int64_t n = lengths[i / 8];
+        const bool inverse = i % 2, inside = i / 2 % 2;
+        const int parts = 1 + (int)(i / 4 % 2);
+        char inputs[64];
+        snprintf(inputs, sizeof inputs, inside ? "f32:1,%d,11,%d - =1" : "f32:11,%d,1,%d - =1",
+                 (int)n, parts);
+        qb_graph *graph = graph_of("DFT", inputs, inverse ? "inverse=1" : "", 1, QB_GRAPH_OPSET);
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        give(graph, graph->nodes[0].in[0], x, (size_t)(n * LINES * parts) * sizeof *x);
+        assert_ok(&cx, evaluate_graph(&cx, graph));
+        const float *y = graph->values[graph->nodes[0].out[0]].data;
+        for (int64_t l = 0; l < LINES; l++) {
+            const int64_t at = inside ? l : l * n;
+            expect_spectrum(x + parts * at, parts, y + 2 * at, n, inside ? LINES : 1, inverse);
+        }
+        qb_graph_free(graph);
+    }
+}
+
+/* Runs of one scale longer than a piece, scales that are none, and what is no number. */
+static void long_runs_are_quantized_one_by_one(void **state) {
+    (void)state;
+    enum { N = 600 };
+    static float x[2 * N];
+    static const float scales[] = {0.01f, INFINITY};
+    qb_rng rng;
+    qb_rng_seed(&rng, 8);
+    for (int i = 0; i < 2 * N; i++) x[i] = ((float)(qb_rng_uniform(&rng) - 0.5)) * 1000;
+    x[3] = NAN, x[5] = -INFINITY, x[7] = INFINITY, x[N + 1] = -INFINITY;
+    static const struct {
+        const char *inputs;
+        qb_dtype dtype;
+        int32_t zero;
+    } cases[] = {{"f32:2,600 f32:2 =u8:3,3", QB_DTYPE_U8, 3},
+                 {"f32:2,600 f32:2 =s8:-5,-5", QB_DTYPE_S8, -5},
+                 {"f32:2,600 f32:2 =u16:30000,30000", QB_DTYPE_U16, 30000},
+                 {"f32:2,600 f32:2 =s16:-9,-9", QB_DTYPE_S16, -9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qb_graph *graph = graph_of("QuantizeLinear", cases[i].inputs, "axis=0", 1, QB_GRAPH_OPSET);
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        give(graph, graph->nodes[0].in[0], x, sizeof x);
+        give(graph, graph->nodes[0].in[1], scales, sizeof scales);
+        assert_ok(&cx, evaluate_graph(&cx, graph));
+        const void *q = graph->values[graph->nodes[0].out[0]].data;
+        for (int k = 0; k < 2 * N; k++)
+            assert_int_equal((int)qb_number_get(cases[i].dtype, q, k),
+                             qb_quantize_value(x[k], scales[k / N], cases[i].zero, cases[i].dtype));
+        qb_graph_free(graph);
+    }
+}
+
 /* One of MatMulInteger's matrices with its zero points. */
 typedef struct quantized_matrix {
     qb_dtype dtype;
@@ -392,6 +480,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(places_outside_the_data_are_errors),
     cmocka_unit_test(grids_read_between_pixels_and_beyond_them),
     cmocka_unit_test(bits_and_choices),
+    cmocka_unit_test(spectra_of_any_length_are_sums),
+    cmocka_unit_test(long_runs_are_quantized_one_by_one),
     cmocka_unit_test(integers_become_floats),
     cmocka_unit_test(products_of_codes_are_exact),
 };

@@ -548,8 +548,8 @@ add("raft_small", functools.partial(flow, "raft_small"), ("x", (6, 128, 128), "s
 
 # ---- further ones written by hand
 
-for n, (inputs, options, _) in __import__("sweep_small").SMALL.items():
-    add(n, functools.partial(lambda n: __import__("sweep_small").SMALL[n][2](), n), *inputs, **options)
+for n, (inputs, options, _) in __import__("sweep_further").SMALL.items():
+    add(n, functools.partial(lambda n: __import__("sweep_further").SMALL[n][2](), n), *inputs, **options)
 
 # ---- the other exporter, other opsets
 

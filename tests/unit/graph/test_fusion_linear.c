@@ -3,6 +3,7 @@
  * takes as it is, and what is not known, stays.
  */
 #include "build_graph.h"
+#include "graph/dequantize.h"
 #include "graph/fusion.h"
 #include "graph/graph.h"
 
@@ -140,6 +141,41 @@ static void the_first_elements_are_gathered(void **state) {
         }
 }
 
+/* Of quantized values as well: the values keep their scale, places have none. */
+static void quantized_firsts_are_gathered(void **state) {
+    (void)state;
+    for (int places = 0; places < 2; places++) {
+        maker m;
+        maker_init(&m, 61);
+        const int32_t q = NODE(&m, "Relu", "q", make_input(&m, "x", DIMS(3, 20)));
+        const int32_t in[] = {q, INTS(&m, "k", 5)};
+        const qb_shape shape = {.rank = 2, .dim = {3, 5}};
+        int32_t out[2] = {-1, -1};
+        for (int i = 0; i <= places; i++)
+            out[i] = qb_graph_add_value(&m.cx, m.graph, i ? "places" : "values",
+                                        i ? QB_DTYPE_S64 : QB_DTYPE_F32, &shape);
+        assert_true(
+            qb_graph_add_node(&m.cx, m.graph, qb_op_find("TopK", ""), "first", in, 2, out, 2) >= 0);
+        make_output(&m, NODE(&m, "Identity", "y", out[0]));
+        if (places) make_output(&m, out[1]);
+        make_quantized(&m, q, 0.01f, 3);
+        make_quantized(&m, out[0], 0.01f, 3);
+        qb_graph *before, *after;
+        int32_t n = 0;
+        assert_ok(&m.cx, qb_graph_dequantize(&m.cx, m.graph, &before));
+        assert_ok(&m.cx, qb_fuse_order(&m.cx, m.graph, all, NULL, &n));
+        assert_int_equal(n, 1);
+        assert_int_equal(count_op(m.graph, "GatherElements"), 1);
+        assert_ok(&m.cx, qb_graph_infer(&m.cx, m.graph));
+        assert_ok(&m.cx, qb_graph_verify(&m.cx, m.graph));
+        assert_ok(&m.cx, qb_graph_dequantize(&m.cx, m.graph, &after));
+        assert_same_results(&m, before, after, 0);
+        qb_graph_free(before);
+        qb_graph_free(after);
+        maker_release(&m);
+    }
+}
+
 /* The places of a pool's maxima become a node of their own where a kernel finds them. */
 static void places_of_maxima_are_apart(void **state) {
     (void)state;
@@ -165,8 +201,11 @@ static void places_of_maxima_are_apart(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(resizing_becomes_products),  cmocka_unit_test(what_is_taken_or_fills_stays),
-    cmocka_unit_test(grids_become_products),      cmocka_unit_test(the_first_elements_are_gathered),
+    cmocka_unit_test(resizing_becomes_products),
+    cmocka_unit_test(what_is_taken_or_fills_stays),
+    cmocka_unit_test(grids_become_products),
+    cmocka_unit_test(the_first_elements_are_gathered),
+    cmocka_unit_test(quantized_firsts_are_gathered),
     cmocka_unit_test(places_of_maxima_are_apart),
 };
 QB_TEST_MAIN(tests)
