@@ -260,8 +260,10 @@ static void forged_tails_are_refused(void **state) {
         size_t at;
         int32_t value;
         const char *says;
-    } cases[] = {{0, -1, "ends too early"},        {0, 1 << 30, "ends too early"},
-                 {4, 1 << 30, "ends too early"},   {8, 3, "an output that is not there"},
+    } cases[] = {{0, -1, "ends too early"},
+                 {0, 1 << 30, "ends too early"},
+                 {4, 1 << 30, "ends too early"},
+                 {8, 3, "an output that is not there"},
                  {8, -3, "an output that is not there"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *bytes = test_malloc(tail.size);
