@@ -117,7 +117,7 @@ static qb_status contest_run(qb_ctx *cx, contest *c, const qb_calib_options *opt
         const int64_t first = (m + 1) * c->samples * c->judged.n_parts;
         double *error = out->err_square + m * n;
         compact(c, &answers, m + 1);
-        qb_judged_sum(&c->judged, n, c->error + first, c->signal + first, error);
+        qb_judged_sum(&c->judged, n, c->error + first, c->signal + first, error, NULL);
         out->sqnr_db[m] = decibels(c, error, n);
         out->agreement[m] = qb_metric_find("agreement")
                                 ->value(answers.answer + (m + 1) * n, answers.answer, n)

@@ -170,12 +170,16 @@ void qb_judged_compare(const qb_judged_value *value, const qb_shape *shape, cons
 }
 
 void qb_judged_sum(const qb_judged *judged, int64_t samples, const double *errors,
-                   const double *signals, double *error) {
+                   const double *signals, double *error, double *part) {
     const int64_t n = judged->n_parts;
     for (int64_t i = 0; i < samples; i++) error[i] = 0;
     for (int64_t p = 0; p < n; p++) {
         double signal = 0;
         for (int64_t i = 0; i < samples; i++) signal += signals[i * n + p];
-        for (int64_t i = 0; i < samples && signal > 0; i++) error[i] += errors[i * n + p] / signal;
+        for (int64_t i = 0; i < samples; i++) {
+            const double share = signal > 0 ? errors[i * n + p] / signal : 0;
+            error[i] += share;
+            if (part) part[p * samples + i] = share;
+        }
     }
 }

@@ -36,9 +36,10 @@ qb_status qb_judged_expose(qb_ctx *cx, const qb_judged *judged, const qb_graph *
 /* Squared errors and signal of each part of one value: error[n_parts], signal[n_parts]. */
 void qb_judged_compare(const qb_judged_value *value, const qb_shape *shape, const float *wanted,
                        const float *got, double *error, double *signal);
-/* error[samples]: the sum of each sample's errors, every part by its share of all samples' signal.
- * `errors` and `signals`: [samples][n_parts]. */
+/* error[samples]: the sum of each sample's errors, every part by its share of all samples' signal;
+ * part[n_parts][samples] (NULL: not wanted): these shares. `errors` and `signals`:
+ * [samples][n_parts]. */
 void qb_judged_sum(const qb_judged *judged, int64_t samples, const double *errors,
-                   const double *signals, double *error);
+                   const double *signals, double *error, double *part);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct search {
     int32_t n_samples;
     float *(*wanted)[QB_JUDGED_MOST]; /* [samples] of the reference, each value */
     qb_shape shape[QB_JUDGED_MOST];   /* of the values */
-    double *error, *trial;            /* [samples] as it is, and of a trial */
+    double *error, *trial; /* [1 + parts][samples] as it is, and of a trial: the sum first */
     int32_t changed;
 } search;
 
@@ -77,7 +77,7 @@ out:
     return status;
 }
 
-/* error[samples]: see qb_judged_sum; NULL: what comes out is what is wanted. */
+/* error[1 + parts][samples]: see qb_judged_sum; NULL: what comes out is what is wanted. */
 static qb_status run_all(qb_ctx *cx, const search *s, const qb_engine *engine, double *error) {
     const size_t n = (size_t)s->n_samples * (size_t)s->judged.n_parts;
     const int workers = qb_threads(cx);
@@ -89,7 +89,8 @@ static qb_status run_all(qb_ctx *cx, const search *s, const qb_engine *engine, d
               .signal = qb_alloc(cx, n, sizeof *r.signal)};
     qb_status status = r.context && r.error && r.signal ? QB_OK : cx->code;
     if (status == QB_OK) status = qb_each(cx, s->n_samples, run_sample, &r);
-    if (status == QB_OK && error) qb_judged_sum(&s->judged, s->n_samples, r.error, r.signal, error);
+    if (status == QB_OK && error)
+        qb_judged_sum(&s->judged, s->n_samples, r.error, r.signal, error, error + s->n_samples);
     for (int w = 0; r.context && w < workers; w++) qb_context_free(r.context[w]);
     QB_FREE_ALL(r.context, r.error, r.signal);
     return status;
@@ -138,8 +139,9 @@ static qb_status prepare(qb_ctx *cx, search *s, int32_t n_ranges, bool *able) {
     s->wanted = qb_alloc(cx, (size_t)s->n_samples, sizeof *s->wanted);
     if (!s->wanted) QB_GO(cx->code);
     QB_GO(run_all(cx, s, engine, NULL));
-    s->error = qb_alloc(cx, (size_t)s->n_samples, sizeof *s->error);
-    s->trial = qb_alloc(cx, (size_t)s->n_samples, sizeof *s->trial);
+    const size_t errors = (size_t)s->n_samples * (size_t)(s->judged.n_parts + 1);
+    s->error = qb_alloc(cx, errors, sizeof *s->error);
+    s->trial = qb_alloc(cx, errors, sizeof *s->trial);
     if (!s->error || !s->trial) QB_GO(cx->code);
     *able = true;
 out:
@@ -159,6 +161,16 @@ static qb_range scaled(const qb_table_entry *entry, qb_range range, double facto
                       fminf((float)(range.hi * factor), fmaxf(entry->stats->max, range.hi))};
 }
 
+/* Less wrong beyond chance, and no part pays for the others: a range that cuts off the few large
+ * values that objects are found by may well make boxes and classes more exact. */
+static bool is_better(const search *s) {
+    const int64_t n = s->n_samples;
+    if (!qb_recover_is_less(s->trial, s->error, n, SURE)) return false;
+    for (int32_t p = 1; p <= s->judged.n_parts; p++)
+        if (qb_recover_is_less(s->error + p * n, s->trial + p * n, n, 1)) return false;
+    return true;
+}
+
 /* Moves one range as long as the error becomes less beyond chance. */
 static qb_status improve(qb_ctx *cx, search *s, qb_table_entry *entry) {
     static const double factors[] = {0.84, 1.19};
@@ -170,11 +182,13 @@ static qb_status improve(qb_ctx *cx, search *s, qb_table_entry *entry) {
             *range = scaled(entry, before, factors[way]);
             if (range->lo == before.lo && range->hi == before.hi) break;
             QB_TRY(error_now(cx, s, s->trial));
-            if (!qb_recover_is_less(s->trial, s->error, s->n_samples, SURE)) {
+            if (!is_better(s)) {
                 *range = before;
                 break;
             }
-            memcpy(s->error, s->trial, (size_t)s->n_samples * sizeof *s->error);
+            double *worse = s->error;
+            s->error = s->trial;
+            s->trial = worse;
         }
         if (range->lo != start.lo || range->hi != start.hi) break;
     }

@@ -48,8 +48,8 @@ static void boxes_and_scores_count_apart(void **state) {
     assert_true(fabs(signal[0] - 32 * 9e4) < 1 && fabs(signal[1] - 24 * 0.25) < 1e-6);
     assert_true(fabs(error[0] / signal[0] - 0.01) < 1e-6);
     assert_true(fabs(error[1] / signal[1] - 0.01) < 1e-6);
-    qb_judged_sum(&judged, 1, error, signal, &sum);
-    assert_true(fabs(sum - 0.02) < 1e-6);
+    qb_judged_sum(&judged, 1, error, signal, &sum, error);
+    assert_true(fabs(sum - 0.02) < 1e-6 && fabs(error[1] - 0.01) < 1e-6);
     small_release(&s);
 }
 
