@@ -26,6 +26,7 @@ typedef struct search {
     qb_shape shape[QB_JUDGED_MOST];   /* of the values */
     double *error, *trial; /* [1 + parts][samples] as it is, and of a trial: the sum first */
     int32_t changed;
+    bool widens_alone;
 } search;
 
 /* Runs of one engine, each sample's errors apart. */
@@ -161,8 +162,7 @@ static qb_range scaled(const qb_table_entry *entry, qb_range range, double facto
                       fminf((float)(range.hi * factor), fmaxf(entry->stats->max, range.hi))};
 }
 
-/* Less wrong beyond chance, and no part pays for the others: a range that cuts off the few large
- * values that objects are found by may well make boxes and classes more exact. */
+/* Less wrong beyond chance, and no part of the outputs pays for the others. */
 static bool is_better(const search *s) {
     const int64_t n = s->n_samples;
     if (!qb_recover_is_less(s->trial, s->error, n, SURE)) return false;
@@ -176,7 +176,7 @@ static qb_status improve(qb_ctx *cx, search *s, qb_table_entry *entry) {
     static const double factors[] = {0.84, 1.19};
     qb_range *range = &entry->range[s->state->method];
     const qb_range start = *range;
-    for (int way = 0; way < 2; way++) {
+    for (int way = s->widens_alone; way < 2; way++) {
         for (int step = 0; step < MOST_STEPS; step++) {
             const qb_range before = *range;
             *range = scaled(entry, before, factors[way]);
@@ -217,7 +217,10 @@ static qb_status quantized_names(qb_ctx *cx, const qb_recover_state *state, qb_g
 }
 
 static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
-    search s = {.state = state};
+    /* auto has tried eight ends of each range: to cut off more makes the mean error less by the few
+     * large values that objects are found by (FastestDet: 1.7 dB better, 0.1 to 0.7 less AP). */
+    search s = {.state = state,
+                .widens_alone = strcmp(state->table->method[state->method], "auto") == 0};
     qb_graph *quantized = NULL;
     const char **names = NULL;
     int32_t n = 0;
