@@ -1,79 +1,170 @@
 #include "eval/methods.h"
 
-#include "eval/evaluation_set.h"
+#include <math.h>
+#include <string.h>
+
+#include "eval/accuracy.h"
+#include "quant/recover/judged.h"
+
+/* A reference and the graphs that are held against it, by what is judged of them. */
+typedef struct contest {
+    qb_judged judged;
+    int32_t n; /* graphs, the reference first */
+    int64_t samples;
+    qb_stream_model *model;           /* [n] */
+    qb_graph **graph;                 /* [n] */
+    int32_t *scored;                  /* [n] zeros: the first judged value */
+    float *(*wanted)[QB_JUDGED_MOST]; /* [samples] of the reference, until the last graph ran */
+    double *error, *signal;           /* [n][samples][parts] */
+} contest;
+
+static void contest_release(contest *c) {
+    for (int32_t i = 0; c->graph && i < c->n; i++) qb_graph_free(c->graph[i]);
+    for (int64_t i = 0; c->wanted && i < c->samples; i++)
+        for (int32_t o = 0; o < c->judged.n; o++) qb_free(c->wanted[i][o]);
+    QB_FREE_ALL(c->model, c->graph, c->scored, c->wanted, c->error, c->signal);
+}
+
+static qb_status contest_add(qb_ctx *cx, contest *c, const qb_graph *graph,
+                             const qb_calib_options *options) {
+    QB_TRY(qb_judged_expose(cx, &c->judged, graph, &c->graph[c->n]));
+    c->model[c->n] = (qb_stream_model){
+        .graph = c->graph[c->n], .spec = options->spec, .devices = options->devices};
+    c->n++;
+    return QB_OK;
+}
+
+/* With the reference; room for n graphs beside it. */
+static qb_status contest_create(qb_ctx *cx, const qb_graph *reference, int32_t n,
+                                const qb_calib_options *options, contest *c) {
+    const size_t graphs = (size_t)n + 1;
+    *c = (contest){.samples = qb_dataset_count(options->loader.dataset)};
+    QB_TRY(qb_judged_find(cx, reference, &c->judged));
+    const size_t values = graphs * (size_t)c->samples * (size_t)c->judged.n_parts;
+    c->model = qb_alloc(cx, graphs, sizeof *c->model);
+    c->graph = qb_alloc(cx, graphs, sizeof *c->graph);
+    c->scored = qb_alloc(cx, graphs, sizeof *c->scored);
+    c->wanted = qb_alloc(cx, (size_t)c->samples, sizeof *c->wanted);
+    c->error = qb_alloc(cx, values, sizeof *c->error);
+    c->signal = qb_alloc(cx, values, sizeof *c->signal);
+    if (!c->model || !c->graph || !c->scored || !c->wanted || !c->error || !c->signal)
+        return cx->code;
+    return contest_add(cx, c, reference, options);
+}
+
+/* A qb_outputs_fn: graphs come in their order for each sample. */
+static qb_status compare(qb_ctx *cx, void *user, int32_t graph, int64_t index,
+                         const qb_tensor *output, int32_t n) {
+    contest *c = user;
+    float **wanted = c->wanted[index];
+    const int64_t first = (graph * c->samples + index) * c->judged.n_parts;
+    double *error = c->error + first, *signal = c->signal + first;
+    for (int32_t o = 0; o < n; o++) {
+        const qb_judged_value *value = &c->judged.value[o];
+        const qb_shape *shape = &output[o].desc.shape;
+        const size_t bytes = (size_t)qb_shape_count(shape) * sizeof **wanted;
+        if (graph == 0) {
+            wanted[o] = qb_alloc(cx, bytes + 1, 1);
+            if (!wanted[o]) return cx->code;
+            memcpy(wanted[o], output[o].data, bytes);
+        } else {
+            qb_judged_compare(value, shape, wanted[o], output[o].data, error, signal);
+            error += value->n_parts;
+            signal += value->n_parts;
+        }
+        if (graph == c->n - 1) {
+            qb_free(wanted[o]);
+            wanted[o] = NULL;
+        }
+    }
+    return QB_OK;
+}
+
+/* Closes the gaps between the samples that were seen. */
+static void compact(const contest *c, const qb_answers *answers, int32_t graph) {
+    const size_t n = (size_t)c->judged.n_parts;
+    double *const lists[] = {c->error, c->signal};
+    for (int l = 0; l < 2; l++) {
+        double *list = lists[l] + (size_t)(graph * c->samples) * n;
+        for (int64_t i = 0; i < answers->n; i++)
+            memmove(list + (size_t)i * n, list + (size_t)answers->index[i] * n, n * sizeof *list);
+    }
+}
+
+/* Decibels of the mean over parts of error over signal; one part: its SQNR. */
+static double decibels(const contest *c, const double *error, int64_t samples) {
+    double sum = 0;
+    for (int64_t i = 0; i < samples; i++) sum += error[i];
+    return -10 * log10(sum / c->judged.n_parts);
+}
+
+/* Runs all graphs and scores those beside the reference. */
+static qb_status contest_run(qb_ctx *cx, contest *c, const qb_calib_options *options,
+                             qb_method_scores *out) {
+    qb_answers answers = {0};
+    qb_status status = QB_OK;
+    const qb_collect_options held_back = {.loader = &options->loader,
+                                          .workers = qb_threads(cx),
+                                          .every = options->hold_back,
+                                          .outputs = compare,
+                                          .user = c};
+    QB_GO(qb_answers_collect(cx, c->model, c->scored, c->n, &held_back, &answers));
+    const int64_t n = answers.n;
+    out->samples = n;
+    out->err_square = qb_alloc(cx, (size_t)((c->n - 1) * n), sizeof *out->err_square);
+    if (!out->err_square) QB_GO(cx->code);
+    for (int32_t m = 0; m + 1 < c->n; m++) {
+        const int64_t first = (m + 1) * c->samples * c->judged.n_parts;
+        double *error = out->err_square + m * n;
+        compact(c, &answers, m + 1);
+        qb_judged_sum(&c->judged, n, c->error + first, c->signal + first, error, NULL);
+        out->sqnr_db[m] = decibels(c, error, n);
+        out->agreement[m] = qb_metric_find("agreement")
+                                ->value(answers.answer + (m + 1) * n, answers.answer, n)
+                                .value;
+    }
+out:
+    qb_answers_release(&answers);
+    return status;
+}
 
 /* The graph quantized by one method of the table. */
 static qb_status add_method(qb_ctx *cx, const qb_quant_options *quant, const qb_table *table,
-                            int32_t method, qb_stream_model model, qb_evaluation_set *set) {
+                            int32_t method, const qb_graph *graph,
+                            const qb_calib_options *calibration, contest *c) {
     qb_quant_options options = *quant;
     options.method = table->method[method];
     qb_graph *quantized = NULL;
-    qb_status status = qb_quantize(cx, model.graph, table, &options, &quantized, NULL);
-    model.graph = quantized;
-    if (status == QB_OK) status = qb_evaluation_set_add(cx, set, &model, false);
+    qb_status status = qb_quantize(cx, graph, table, &options, &quantized, NULL);
+    if (status == QB_OK) status = contest_add(cx, c, quantized, calibration);
     qb_graph_free(quantized);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "%s", options.method);
-}
-
-static qb_status fill(qb_ctx *cx, const qb_answers *answers, int32_t n_methods,
-                      qb_method_scores *out) {
-    const int64_t n = answers->n;
-    out->samples = n;
-    out->err_square = qb_alloc(cx, (size_t)(n_methods * n), sizeof *out->err_square);
-    if (!out->err_square) return cx->code;
-    for (int32_t m = 0; m < n_methods; m++) {
-        const qb_answer *reference = answers->answer, *answer = reference + (m + 1) * n;
-        out->sqnr_db[m] = qb_metric_find("sqnr")->value(answer, reference, n).value;
-        out->agreement[m] = qb_metric_find("agreement")->value(answer, reference, n).value;
-        for (int64_t i = 0; i < n; i++) out->err_square[m * n + i] = answer[i].err_square;
-    }
-    return QB_OK;
 }
 
 qb_status qb_score_methods(qb_ctx *cx, const void *quant, const qb_graph *graph,
                            const qb_table *table, const qb_calib_options *options,
                            qb_method_scores *out) {
-    const qb_stream_model model = {
-        .graph = graph, .spec = options->spec, .devices = options->devices};
-    qb_evaluation_set set = {0};
-    qb_answers answers = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_evaluation_set_create(cx, table->n_methods + 1, &set));
-    QB_GO(qb_evaluation_set_add(cx, &set, &model, false));
-    for (int32_t m = 0; m < table->n_methods; m++)
-        QB_GO(add_method(cx, quant, table, m, model, &set));
-    const qb_collect_options held_back = {
-        .loader = &options->loader, .workers = qb_threads(cx), .every = options->hold_back};
-    QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &held_back, &answers));
-    QB_GO(fill(cx, &answers, table->n_methods, out));
-out:
-    qb_answers_release(&answers);
-    qb_evaluation_set_release(&set);
+    contest c;
+    qb_status status = contest_create(cx, graph, table->n_methods, options, &c);
+    for (int32_t m = 0; status == QB_OK && m < table->n_methods; m++)
+        status = add_method(cx, quant, table, m, graph, options, &c);
+    if (status == QB_OK) status = contest_run(cx, &c, options, out);
+    contest_release(&c);
     return status;
 }
 
 qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *quantized,
                          const qb_calib_options *options, qb_graph_score *out) {
-    qb_stream_model model = {
-        .graph = reference, .spec = options->spec, .devices = options->devices};
-    qb_evaluation_set set = {0};
-    qb_answers answers = {0};
+    contest c;
     qb_method_scores scores = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_evaluation_set_create(cx, 2, &set));
-    QB_GO(qb_evaluation_set_add(cx, &set, &model, false));
-    model.graph = quantized;
-    QB_GO(qb_evaluation_set_add(cx, &set, &model, false));
-    const qb_collect_options held_back = {
-        .loader = &options->loader, .workers = qb_threads(cx), .every = options->hold_back};
-    QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &held_back, &answers));
-    QB_GO(fill(cx, &answers, 1, &scores));
-    *out = (qb_graph_score){.sqnr_db = scores.sqnr_db[0],
-                            .agreement = scores.agreement[0],
-                            .samples = scores.samples,
-                            .err_square = scores.err_square};
-out:
-    qb_answers_release(&answers);
-    qb_evaluation_set_release(&set);
+    qb_status status = contest_create(cx, reference, 1, options, &c);
+    if (status == QB_OK) status = contest_add(cx, &c, quantized, options);
+    if (status == QB_OK) status = contest_run(cx, &c, options, &scores);
+    if (status == QB_OK)
+        *out = (qb_graph_score){.sqnr_db = scores.sqnr_db[0],
+                                .agreement = scores.agreement[0],
+                                .samples = scores.samples,
+                                .err_square = scores.err_square};
+    contest_release(&c);
     return status;
 }

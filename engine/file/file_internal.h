@@ -14,7 +14,8 @@
 #define QB_FILE_LINE 64
 
 /* TAGS: JSON for people and for the check of fit. STEPS: what each step is, JSON, for people alone:
- * a part of the tags that loading need not read. GRAPH: as in graph/store.h. PLAN: what the build
+ * a part of the tags that loading need not read. GRAPH: as in graph/store.h. TAIL: what
+ * runs behind it (engine/file/tail.c), or empty. PLAN: what the build
  * decided (engine/plan), JSON. COMPILED: what was compiled for the kernels of a device: of each the
  * key (qb_hash), the number of bytes (u32) and these. WEIGHTS: constants as the graph has them.
  * PACKED: constants in the kernels' own layouts. The last two are mapped. */
@@ -22,12 +23,13 @@ typedef enum qb_file_section {
     QB_FILE_TAGS,
     QB_FILE_STEPS,
     QB_FILE_GRAPH,
+    QB_FILE_TAIL,
     QB_FILE_PLAN,
     QB_FILE_COMPILED,
     QB_FILE_WEIGHTS,
     QB_FILE_PACKED
 } qb_file_section;
-#define QB_FILE_SECTIONS 7
+#define QB_FILE_SECTIONS 8
 /* The multiple of which a section's offset is. */
 #define QB_FILE_UNIT(section) ((section) == QB_FILE_PACKED ? QB_FILE_PAGE : QB_FILE_LINE)
 
@@ -74,6 +76,13 @@ void qb_file_compiled_put(const qb_compiled *compiled, qb_strbuf *out);
 /* What is read is lent from the file. */
 qb_status qb_file_compiled_get(qb_ctx *cx, const char *path, const void *bytes, size_t size,
                                qb_compiled **out);
+
+/* engine/file/tail.c: numbers of outputs and of bytes of --max-size (i32), of each output where it
+ * comes from (i32), that text, the graph; nothing of an engine without a tail. */
+qb_status qb_file_tail_put(qb_ctx *cx, const qb_engine *engine, qb_strbuf *out);
+/* Gives the engine the tail that the bytes describe. */
+qb_status qb_file_tail_get(qb_ctx *cx, const char *path, const void *bytes, size_t size,
+                           qb_engine *engine);
 
 /* engine/file/fit.c: the command that builds the file of these tags; new memory. */
 char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags);

@@ -258,6 +258,12 @@ static qb_status make_engine(loading *l, qb_graph *graph, qb_plans *plans, qb_en
     qb_engine *engine;
     QB_TRY(realize(l, graph, plans, &engine));
     qb_status status = take_weights(l, engine);
+    if (status == QB_OK) {
+        size_t size;
+        const uint8_t *tail = section(l->f, QB_FILE_TAIL, &size);
+        if (size > 0 && plans) status = damaged(l->f, "a tail behind ranges of shapes");
+        if (status == QB_OK) status = qb_file_tail_get(l->f->cx, l->f->path, tail, size, engine);
+    }
     if (status == QB_OK)
         *out = engine;
     else

@@ -15,8 +15,8 @@
 #define SMALL_CONSTANT                                                                             \
     4096 /* bytes: kept whether a step reads it or not, planning may look at it */
 
-const char qb_file_names[QB_FILE_SECTIONS][8] = {"tags",     "steps",   "graph", "plan",
-                                                 "compiled", "weights", "packed"};
+const char qb_file_names[QB_FILE_SECTIONS][8] = {"tags", "steps",    "graph",   "tail",
+                                                 "plan", "compiled", "weights", "packed"};
 
 /* ---- tags ---- */
 
@@ -112,13 +112,15 @@ static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const ch
                   "processor", processor, "libraries", libraries, "threads", e->plan->spec.threads);
     if (identity) json_object_update_new(built, device_json(e, identity));
     json_t *memory = memory_json(e);
-    return json_pack(
-        "{s:s, s:o, s:o, s:s?, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o}", "schema",
-        "qbench.engine/1", "built", built, "compatible", compatible_json(o), "options", o->options,
-        "profiles", profiles_json(e), "model", o->model, "model_hash", hash_json(e->graph->hash),
-        "precision", o->precision, "calibration", o->calibration, "data_hash",
-        hash_json(o->data_hash), "inputs", ports_json(e->inputs, e->n_inputs), "outputs",
-        ports_json(e->outputs, e->n_outputs), "memory", memory, "plugins", qb_file_plugins_json(e));
+    const qb_port *outputs = e->tail ? qb_tail_output(e->tail, 0) : e->outputs;
+    return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o}",
+                     "schema", "qbench.engine/1", "built", built, "compatible", compatible_json(o),
+                     "options", o->options, "profiles", profiles_json(e), "model", o->model,
+                     "model_hash", hash_json(e->graph->hash), "precision", o->precision,
+                     "calibration", o->calibration, "data_hash", hash_json(o->data_hash), "inputs",
+                     ports_json(e->inputs, e->n_inputs), "outputs",
+                     ports_json(outputs, qb_engine_n_outputs(e)), "memory", memory, "plugins",
+                     qb_file_plugins_json(e));
 }
 
 /* JSON as text; takes it over. */
@@ -237,11 +239,6 @@ static qb_status check_supported(qb_ctx *cx, const qb_engine *engine, bool compa
                                  const char *path) {
     if (engine->use.of)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: a plan is no engine of its own", path);
-    if (engine->tail)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "%s: output '%s' has a size that comes with the data: such engines are not "
-                       "written to files; 'qbench optimize --outputs' ends the model before",
-                       path, qb_engine_output_name(engine, 0));
     if (compatible && engine->file && engine->file->n_zeros > 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "%s: the engine's weights are packed for one processor; build it from the "
@@ -288,7 +285,7 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
     const uint32_t compatible = (origin->version_compatible ? QB_FILE_VERSION_COMPATIBLE : 0) |
                                 (origin->hardware_compatible ? QB_FILE_HARDWARE_COMPATIBLE : 0);
     qb_status status = QB_OK;
-    qb_strbuf tags = {0}, steps = {0}, plan = {0}, compiled = {0};
+    qb_strbuf tags = {0}, steps = {0}, tail = {0}, plan = {0}, compiled = {0};
     graph_bytes stored = {0};
     qb_file_header header;
     qb_writer writer = {0};
@@ -298,13 +295,15 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
     QB_GO(put_tags(cx, engine, origin, &tags));
     QB_GO(put_json(cx, steps_json(engine), JSON_INDENT(1), &steps));
     QB_GO(store_graph(cx, engine, compatible != 0 || engine->plans, &stored));
+    QB_GO(qb_file_tail_put(cx, engine, &tail));
     QB_GO(put_plan(cx, engine, &plan));
     qb_file_compiled_put(engine->compiled, &compiled);
-    if (compiled.failed) QB_GO(qb_fail(cx, QB_STATUS_NOMEM, "out of memory"));
+    if (compiled.failed || tail.failed) QB_GO(qb_fail(cx, QB_STATUS_NOMEM, "out of memory"));
     if (!compatible) QB_GO(packed_of(cx, engine, &own, &packed));
     const section sections[QB_FILE_SECTIONS] = {{tags.data, tags.size},
                                                 {steps.data, steps.size},
                                                 {stored.graph.data, stored.graph.size},
+                                                {tail.data, tail.size},
                                                 {plan.data, plan.size},
                                                 {compiled.data, compiled.size},
                                                 {stored.weights, stored.n_weights},
@@ -318,6 +317,7 @@ out:
     qb_strbuf_release(&tags);
     qb_strbuf_release(&steps);
     qb_strbuf_release(&stored.graph);
+    qb_strbuf_release(&tail);
     qb_strbuf_release(&plan);
     qb_strbuf_release(&compiled);
     QB_FREE_ALL(stored.weights, own);

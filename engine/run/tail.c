@@ -6,21 +6,19 @@
 #define VALUE_BYTES_MAX ((size_t)1 << 30)
 
 struct qb_tail {
-    qb_graph *graph;
-    int32_t n_outputs;
+    qb_tail_parts parts;
     qb_port *output; /* with the largest shapes */
-    int32_t *from;   /* [n_outputs] the head's output, or -1 - the graph's */
     int32_t *input;  /* of the graph: the head's output, or -1 - the engine's input */
-    qb_arena *arena; /* names */
+    qb_arena *arena; /* texts */
     struct qb_tail_nodes *nodes;
 };
 
 void qb_tail_free(struct qb_tail *tail) {
     if (!tail) return;
     qb_tail_nodes_free(tail->nodes);
-    qb_graph_free(tail->graph);
+    qb_graph_free(tail->parts.graph);
     qb_arena_free(tail->arena);
-    QB_FREE_ALL(tail->output, tail->from, tail->input, tail);
+    QB_FREE_ALL(tail->output, tail->parts.from, tail->input, tail);
 }
 
 static int32_t port_of(const qb_port *ports, int32_t n, const char *name) {
@@ -31,8 +29,9 @@ static int32_t port_of(const qb_port *ports, int32_t n, const char *name) {
 
 /* Where the tail's inputs come from, and their shapes. */
 static qb_status find_inputs(qb_ctx *cx, const qb_engine *engine, struct qb_tail *t) {
-    for (int32_t i = 0; i < t->graph->n_inputs; i++) {
-        qb_value *value = &t->graph->values[t->graph->inputs[i]];
+    const qb_graph *graph = t->parts.graph;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        qb_value *value = &graph->values[graph->inputs[i]];
         const int32_t head = port_of(engine->outputs, engine->n_outputs, value->name);
         const int32_t input = port_of(engine->inputs, engine->n_inputs, value->name);
         if (head < 0 && input < 0)
@@ -45,13 +44,14 @@ static qb_status find_inputs(qb_ctx *cx, const qb_engine *engine, struct qb_tail
     return QB_OK;
 }
 
-static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_graph *whole,
-                              const qb_graph *bounds, struct qb_tail *t) {
-    for (int32_t i = 0; i < t->n_outputs; i++) {
-        const int32_t from = t->from[i];
+static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_graph *bounds,
+                              struct qb_tail *t) {
+    for (int32_t i = 0; i < t->parts.n_outputs; i++) {
+        const int32_t from = t->parts.from[i];
         const qb_value *value = from < 0 ? &bounds->values[bounds->outputs[-1 - from]] : NULL;
         qb_port *port = &t->output[i];
-        port->name = qb_arena_strdup(cx, t->arena, whole->values[whole->outputs[i]].name);
+        port->name =
+            qb_arena_strdup(cx, t->arena, value ? value->name : engine->outputs[from].name);
         if (!port->name) return cx->code;
         port->desc = value ? (qb_desc){.dtype = value->dtype, .shape = value->shape}
                            : engine->outputs[from].desc;
@@ -65,38 +65,50 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
     return QB_OK;
 }
 
-qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
-                         const char *max_sizes, const qb_tail_engines *engines,
-                         qb_graph_split *split) {
-    struct qb_tail *t = qb_alloc(cx, 1, sizeof *t);
+static qb_status make_tail(qb_ctx *cx, const qb_engine *engine, const qb_tail_engines *engines,
+                           struct qb_tail *t) {
+    qb_tail_parts *p = &t->parts;
     qb_graph *bounds = NULL;
     qb_status status = QB_OK;
-    if (!t) return cx->code;
-    t->n_outputs = whole->n_outputs;
-    t->graph = split->tail;
-    t->from = split->output;
-    split->tail = NULL;
-    split->output = NULL;
-    QB_GO(qb_arena_create(cx, &t->arena));
-    t->output = qb_alloc(cx, (size_t)t->n_outputs, sizeof *t->output);
-    t->input = qb_alloc(cx, (size_t)t->graph->n_inputs, sizeof *t->input);
-    if (!t->output || !t->input) QB_GO(cx->code);
-    QB_GO(find_inputs(cx, engine, t));
-    QB_GO(qb_graph_sweep(cx, t->graph));
-    QB_GO(qb_tail_nodes_create(cx, engine, t->graph, engines, &t->nodes));
-    QB_GO(qb_graph_clone(cx, t->graph, &bounds));
-    QB_GO(qb_tail_nodes_limit(cx, t->nodes, max_sizes));
+    QB_TRY(qb_arena_create(cx, &t->arena));
+    if (p->max_sizes) {
+        p->max_sizes = qb_arena_strdup(cx, t->arena, p->max_sizes);
+        if (!p->max_sizes) return cx->code;
+    }
+    t->output = qb_alloc(cx, (size_t)p->n_outputs, sizeof *t->output);
+    t->input = qb_alloc(cx, (size_t)p->graph->n_inputs, sizeof *t->input);
+    if (!t->output || !t->input) return cx->code;
+    QB_TRY(find_inputs(cx, engine, t));
+    QB_TRY(qb_graph_sweep(cx, p->graph));
+    QB_TRY(qb_tail_nodes_create(cx, engine, p->graph, engines, &t->nodes));
+    QB_TRY(qb_tail_nodes_limit(cx, t->nodes, p->max_sizes));
+    QB_TRY(qb_graph_clone(cx, p->graph, &bounds));
     QB_GO(qb_graph_bound(cx, bounds, qb_tail_most(t->nodes)));
-    QB_GO(name_outputs(cx, engine, whole, bounds, t));
-    engine->tail = t;
-    t = NULL;
+    QB_GO(name_outputs(cx, engine, bounds, t));
 out:
     qb_graph_free(bounds);
-    qb_tail_free(t);
     return status;
 }
 
-int32_t qb_tail_n_outputs(const struct qb_tail *tail) { return tail->n_outputs; }
+qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_tail_parts *parts,
+                         const qb_tail_engines *engines) {
+    struct qb_tail *t = qb_alloc(cx, 1, sizeof *t);
+    if (!t) {
+        qb_graph_free(parts->graph);
+        qb_free(parts->from);
+        return cx->code;
+    }
+    t->parts = *parts;
+    const qb_status status = make_tail(cx, engine, engines, t);
+    if (status == QB_OK)
+        engine->tail = t;
+    else
+        qb_tail_free(t);
+    return status;
+}
+
+const qb_tail_parts *qb_tail_parts_of(const struct qb_tail *tail) { return &tail->parts; }
+int32_t qb_tail_n_outputs(const struct qb_tail *tail) { return tail->parts.n_outputs; }
 const qb_port *qb_tail_output(const struct qb_tail *tail, int32_t i) { return &tail->output[i]; }
 
 /* ---- a run ----------------------------------------------------------------------------------- */
@@ -112,13 +124,13 @@ qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **
     if (!r) return cx->code;
     r->engine = engine;
     r->head = qb_alloc(cx, (size_t)engine->n_outputs, sizeof *r->head);
-    r->shape = qb_alloc(cx, (size_t)engine->tail->n_outputs, sizeof *r->shape);
+    r->shape = qb_alloc(cx, (size_t)engine->tail->parts.n_outputs, sizeof *r->shape);
     bool whole = r->head && r->shape;
     for (int32_t i = 0; whole && i < engine->n_outputs; i++) {
         r->head[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(&engine->outputs[i].desc) + 1);
         whole = r->head[i] != NULL;
     }
-    for (int32_t i = 0; whole && i < engine->tail->n_outputs; i++)
+    for (int32_t i = 0; whole && i < engine->tail->parts.n_outputs; i++)
         r->shape[i] = engine->tail->output[i].desc.shape;
     if (!whole) {
         qb_tail_run_free(r);
@@ -148,11 +160,11 @@ static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const 
     const struct qb_tail *t = r->engine->tail;
     const qb_port *port = &t->output[i];
     const size_t room = qb_desc_bytes(&port->desc);
-    if (t->from[i] >= 0) {
-        if (out && room > 0) memcpy(out, r->head[t->from[i]], room);
+    if (t->parts.from[i] >= 0) {
+        if (out && room > 0) memcpy(out, r->head[t->parts.from[i]], room);
         return QB_OK;
     }
-    const qb_value *value = &graph->values[graph->outputs[-1 - t->from[i]]];
+    const qb_value *value = &graph->values[graph->outputs[-1 - t->parts.from[i]]];
     char got[128], most[128];
     r->shape[i] = value->shape;
     if (!value->data || value->bytes > room)
@@ -169,10 +181,10 @@ qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *input
                             void *const *outputs) {
     const qb_node_runner runner = {qb_tail_run_node, r->engine->tail->nodes};
     qb_graph *graph;
-    QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->graph, &graph));
+    QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->parts.graph, &graph));
     qb_status status = fix_inputs(cx, r, inputs, graph);
     if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX, &runner);
-    for (int32_t i = 0; i < r->engine->tail->n_outputs && status == QB_OK; i++)
+    for (int32_t i = 0; i < r->engine->tail->parts.n_outputs && status == QB_OK; i++)
         status = give_output(cx, r, i, graph, outputs ? outputs[i] : NULL);
     qb_graph_free(graph);
     return status;

@@ -15,12 +15,19 @@ typedef struct qb_tail_engines {
     void (*free)(qb_engine *engine);
 } qb_tail_engines;
 
-/* Gives the engine of the split's head its tail, whose graph it takes over. `graph`: the whole,
- * whose outputs the engine then has, at most as large as qb_graph_bound says; `max_sizes` as in the
- * build spec; `engines` stays. */
-qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *graph,
-                         const char *max_sizes, const qb_tail_engines *engines,
-                         qb_graph_split *split);
+/* What makes a tail, beside the engine before it. */
+typedef struct qb_tail_parts {
+    qb_graph *graph; /* inputs: outputs and inputs of the engine, by their names */
+    int32_t *from;   /* [n_outputs] the engine's output, or -1 - the graph's */
+    int32_t n_outputs;
+    const char *max_sizes; /* as in the build spec; NULL: nothing is told */
+} qb_tail_parts;
+
+/* Gives the engine its tail, which takes over graph and from, also on failure. The engine then has
+ * the tail's outputs, each at most as large as qb_graph_bound says. `engines` stays. */
+qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_tail_parts *parts,
+                         const qb_tail_engines *engines);
+const qb_tail_parts *qb_tail_parts_of(const struct qb_tail *tail);
 void qb_tail_free(struct qb_tail *tail); /* accepts NULL */
 
 /* What a context needs for it: memory for the head's outputs. */

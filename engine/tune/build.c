@@ -6,7 +6,6 @@
 #include "base/processor.h"
 #include "engine/plans_internal.h"
 #include "engine/realize/realize_internal.h"
-#include "engine/run/tail_internal.h"
 #include "engine/tune/tune_internal.h"
 #include "graph/dequantize.h"
 
@@ -320,14 +319,17 @@ static qb_status run_once(qb_ctx *cx, const qb_engine *engine, const void *const
     return status;
 }
 
-static const qb_tail_engines tail_engines = {qb_engine_build, run_once, qb_engine_free};
+const qb_tail_engines qb_tail_node_engines = {qb_engine_build, run_once, qb_engine_free};
 
-static qb_status attach_tail(qb_ctx *cx, const request *r, const qb_graph *graph,
-                             qb_graph_split *split, qb_engine **out) {
+static qb_status attach_tail(qb_ctx *cx, const request *r, int32_t n_outputs, qb_graph_split *split,
+                             qb_engine **out) {
+    const qb_tail_parts parts = {split->tail, split->output, n_outputs, r->spec.max_sizes};
     qb_status status = QB_OK;
-    if (split->tail)
-        status = qb_tail_attach(cx, *out, graph, r->spec.max_sizes, &tail_engines, split);
-    else if (r->spec.max_sizes)
+    if (split->tail) {
+        split->tail = NULL;
+        split->output = NULL;
+        status = qb_tail_attach(cx, *out, &parts, &qb_tail_node_engines);
+    } else if (r->spec.max_sizes)
         status = qb_fail(cx, QB_STATUS_USAGE,
                          "--max-size %s: all sizes are known: none comes with the data",
                          r->spec.max_sizes);
@@ -347,7 +349,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_build_spec
     if (status == QB_OK) status = split_sizes(cx, &r, &split);
     if (status == QB_OK) status = open_denied(cx, &r);
     if (status == QB_OK) status = (r.spec.plan ? realize_given : tune_and_realize)(cx, &r, out);
-    if (status == QB_OK) status = attach_tail(cx, &r, graph, &split, out);
+    if (status == QB_OK) status = attach_tail(cx, &r, graph->n_outputs, &split, out);
     qb_graph_split_release(&split);
     qb_timings_free(r.known.timings);
     qb_timings_free(r.known.denied);

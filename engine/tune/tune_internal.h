@@ -4,6 +4,7 @@
 #define QB_ENGINE_TUNE_TUNE_INTERNAL_H
 
 #include "engine/realize/lowering_internal.h"
+#include "engine/run/tail_internal.h"
 #include "engine/timings.h"
 #include "engine/tune/check_internal.h"
 
@@ -113,5 +114,8 @@ bool qb_is_separable(const qb_graph *whole, const qb_graph *one, int64_t batch);
 size_t qb_cache_budget(void);
 /* The largest divisor of the batch whose activations stay within the budget, at least 1. */
 int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget);
+
+/* engine/tune/build.c: what builds and runs engines of single nodes of a tail. */
+extern const qb_tail_engines qb_tail_node_engines;
 
 #endif

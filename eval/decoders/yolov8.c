@@ -17,6 +17,11 @@ static int64_t extra_of(const qb_decode *in, int64_t each) {
 static int32_t classes(const qb_decode *in) {
     if (in->n < 1 || !qb_is_batch_of(&in->output[0], 3)) return 0;
     const qb_shape *s = &in->output[0].desc.shape;
+    /* Lines of each point along x and along y (SimCC) look alike, too. */
+    if (in->n == 2 && qb_is_batch_of(&in->output[1], 3) && !qb_decoder_is_told(in, classes) &&
+        in->output[1].desc.shape.dim[1] == s->dim[1] &&
+        in->output[1].desc.shape.dim[2] != s->dim[2])
+        return 0;
     const int64_t each = s->dim[is_transposed(s) || s->dim[1] < 0 ? 2 : 1];
     return each > 4 && each <= 100000 ? (int32_t)(each - 4 - extra_of(in, each)) : 0;
 }

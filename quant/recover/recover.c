@@ -437,6 +437,8 @@ static qb_status plan_of(qb_ctx *cx, const qb_recover_state *state, qb_hash *out
     const char *const words[] = {options, o->list ? o->list : "what helps",
                                  o->quant->weights ? o->quant->weights->name : "the default", NULL};
     pack_words(&p, words);
+    for (int32_t i = 0; i < N_KNOWN; i++) /* another qbench may have other ones */
+        pack_words(&p, (const char *const[]){known[i]->name, NULL});
     pack_words(&p, o->quant->keep_float);
     pack_words(&p, o->quant->activations_16);
     pack_graph(&p, &all.graph);

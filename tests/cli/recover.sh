@@ -9,7 +9,7 @@ model: model.onnx
 data: {calibration: calib, evaluation: test}
 END
 expect 2 "$QBENCH" calibrate --recover=equalise
-complains "unknown 'equalise': expected some of equalize, smooth, rounding, bias, ranges"
+complains "unknown 'equalise': expected some of absorb, equalize, smooth, rounding, bias, ranges"
 expect 1 "$QBENCH" compare fp32 int8+recover --duration 0.01 --no-figures
 complains "was not recovered yet: run 'qbench calibrate --recover'"
 expect 0 "$QBENCH" calibrate --method minmax --recover

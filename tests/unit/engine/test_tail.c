@@ -5,8 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/engine.h"
 #include "engine/file.h"
+#include "engine/file/file_internal.h"
+#include "engine/run/tail_internal.h"
 #include "graph/op.h"
 
 enum { N = 6 };
@@ -175,18 +176,106 @@ static void sizes_that_nothing_bounds_are_refused(void **state) {
     release(&f);
 }
 
-static void engine_files_refuse_it(void **state) {
+/* where = NonZero(Relu(x)), kept = Compress(x, x > 0.5), and an output of the planned part. */
+static void save_one(fixture *f, const char *path, const qb_engine_origin *origin) {
+    const qb_shape one = qb_shape_of(1, 1);
+    const float half = 0.5F;
+    const int32_t x = start(f, N), y = node(f, "Relu", "y", &x, 1);
+    const int32_t limit = qb_graph_add_constant(&f->cx, f->graph, "h", QB_DTYPE_F32, &one, &half);
+    const int32_t mask = node(f, "Greater", "mask", (int32_t[]){x, limit}, 2);
+    const int32_t where = node(f, "NonZero", "where", &y, 1);
+    const int32_t kept = node(f, "Compress", "kept", (int32_t[]){x, mask}, 2);
+    assert_ok(&f->cx, qb_graph_add_output(&f->cx, f->graph, kept));
+    assert_ok(&f->cx, qb_graph_add_output(&f->cx, f->graph, y));
+    assert_ok(&f->cx, qb_graph_add_output(&f->cx, f->graph, where));
+    build(f);
+    assert_ok(&f->cx, qb_engine_save(&f->cx, f->engine, origin, path));
+}
+
+static void engine_files_have_it(void **state) {
+    (void)state;
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "x.qbe");
+    for (int compatible = 0; compatible < 2; compatible++) {
+        const qb_engine_origin origin = {.hardware_compatible = compatible == 1};
+        fixture f;
+        save_one(&f, path, &origin);
+        qb_context_free(f.context);
+        qb_engine_free(f.engine);
+        f.context = NULL;
+        f.engine = NULL;
+        assert_ok(&f.cx, qb_engine_load(&f.cx, path, &f.engine));
+        assert_ok(&f.cx, qb_context_create(&f.cx, f.engine, &f.context));
+        assert_int_equal(qb_engine_n_outputs(f.engine), 3);
+        assert_string_equal(qb_engine_output_name(f.engine, 0), "kept");
+        assert_string_equal(qb_engine_output_name(f.engine, 1), "y");
+        const qb_shape most = qb_shape_of(2, 1, N);
+        assert_true(qb_shape_equal(&qb_engine_output(f.engine, 2)->shape, &most));
+        const float input[N] = {-1, 2, 0.25F, 3, -4, 5};
+        float kept[N], relu[N];
+        int64_t where[N];
+        const void *in[] = {input};
+        void *out[] = {kept, relu, where};
+        assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, out));
+        assert_int_equal(rows_of(&f, 0), 3);
+        assert_int_equal(rows_of(&f, 2), 4);
+        assert_memory_equal(kept, ((float[N]){2, 3, 5}), sizeof kept);
+        assert_memory_equal(where, ((int64_t[N]){1, 2, 3, 5}), sizeof where);
+        for (int i = 0; i < N; i++) assert_true(relu[i] == (input[i] > 0 ? input[i] : 0));
+        release(&f);
+    }
+}
+
+/* Right hashes, another tail: each kind of damage is refused with a message. */
+static void forged_tails_are_refused(void **state) {
     (void)state;
     fixture f;
     char folder[QB_TEST_PATH], path[QB_TEST_PATH];
-    const int32_t x = start(&f, N), where = node(&f, "NonZero", "where", &x, 1);
-    assert_ok(&f.cx, qb_graph_add_output(&f.cx, f.graph, where));
-    build(&f);
     qb_test_temp_dir(folder);
     qb_test_join(path, folder, "x.qbe");
-    const qb_engine_origin origin = {0};
-    assert_fails(&f.cx, qb_engine_save(&f.cx, f.engine, &origin, path), QB_STATUS_UNSUPPORTED);
-    assert_message(&f.cx, "'where' has a size that comes with the data");
+    save_one(&f, path, &(qb_engine_origin){0});
+    qb_strbuf tail = {0};
+    assert_ok(&f.cx, qb_file_tail_put(&f.cx, f.engine, &tail));
+    qb_tail_free(f.engine->tail);
+    f.engine->tail = NULL;
+    for (size_t i = 0; i < tail.size; i++) {
+        char *bytes = test_malloc(tail.size);
+        memcpy(bytes, tail.data, tail.size);
+        bytes[i] = (char)(bytes[i] ^ 0x55);
+        if (qb_file_tail_get(&f.cx, "x", bytes, tail.size, f.engine) != QB_OK) {
+            assert_true(f.cx.message[0] != '\0');
+            assert_null(f.engine->tail);
+        }
+        qb_tail_free(f.engine->tail);
+        f.engine->tail = NULL;
+        qb_ctx_clear(&f.cx);
+        if (i > 0) /* cut short */
+            assert_fails(&f.cx, qb_file_tail_get(&f.cx, "x", tail.data, i, f.engine),
+                         QB_STATUS_FORMAT);
+        qb_ctx_clear(&f.cx);
+        test_free(bytes);
+    }
+    const struct {
+        size_t at;
+        int32_t value;
+        const char *says;
+    } cases[] = {{0, -1, "ends too early"},
+                 {0, 1 << 30, "ends too early"},
+                 {4, 1 << 30, "ends too early"},
+                 {8, 3, "an output that is not there"},
+                 {8, -3, "an output that is not there"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *bytes = test_malloc(tail.size);
+        memcpy(bytes, tail.data, tail.size);
+        memcpy(bytes + cases[i].at, &cases[i].value, sizeof cases[i].value);
+        assert_fails(&f.cx, qb_file_tail_get(&f.cx, "x", bytes, tail.size, f.engine),
+                     QB_STATUS_FORMAT);
+        assert_message(&f.cx, cases[i].says);
+        qb_ctx_clear(&f.cx);
+        test_free(bytes);
+    }
+    qb_strbuf_release(&tail);
     release(&f);
 }
 
@@ -195,7 +284,8 @@ int main(void) {
                                        cmocka_unit_test(what_depends_on_it_follows),
                                        cmocka_unit_test(large_nodes_run_in_kernels),
                                        cmocka_unit_test(sizes_that_nothing_bounds_are_refused),
-                                       cmocka_unit_test(engine_files_refuse_it)};
+                                       cmocka_unit_test(engine_files_have_it),
+                                       cmocka_unit_test(forged_tails_are_refused)};
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);
 }

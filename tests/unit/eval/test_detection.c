@@ -435,6 +435,42 @@ static void gfl_expects_sides(void **state) {
     expect(0, 8, 24, 64, 32, 1, 1);
 }
 
+/* Peaks of a map at stride 4: a cell beside a higher one is none. */
+static void centernet_finds_peaks(void **state) {
+    (void)state;
+    start(NULL);
+    float *heat = output("hm", qb_shape_of(4, 1, 3, 4, 8));
+    float *offset = output("reg", qb_shape_of(4, 1, 2, 4, 8));
+    float *size = output("wh", qb_shape_of(4, 1, 2, 4, 8));
+    const int64_t at = 1 * 8 + 2; /* row 1, column 2 of class 1 */
+    heat[32 + at] = 0.9F;
+    heat[32 + at + 1] = 0.6F;
+    heat[64 + at + 1] = 0.5F; /* of another class */
+    offset[at] = 0.25F;
+    offset[32 + at] = 0.75F;
+    size[at] = size[at + 1] = 2;
+    size[32 + at] = size[32 + at + 1] = 1;
+    qb_decode in = decode_of(32, 16);
+    in.n_labels = 3;
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "centernet");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    assert_int_equal(f.found.n, 2);
+    expect(0, 5, 5, 8, 4, 0.9, 1);
+    expect(1, 8, 2, 8, 4, 0.5, 2);
+}
+
+/* Lines of points along x and y are no boxes. */
+static void simcc_is_not_taken_for_boxes(void **state) {
+    (void)state;
+    start(NULL);
+    output("simcc_x", qb_shape_of(3, 1, 17, 40));
+    output("simcc_y", qb_shape_of(3, 1, 17, 50));
+    const qb_decode in = decode_of(192, 256);
+    assert_null(qb_box_decoder_guess(&in));
+}
+
 static void retinanet_has_nine_anchors(void **state) {
     (void)state;
     start(NULL); /* 16 x 16: 4 cells of stride 8, then one each of 16 to 128 */
@@ -585,6 +621,8 @@ int main(void) {
         cmocka_unit_test(fastestdet_is_the_reference_formula),
         cmocka_unit_test(yolox_and_yolov6_have_a_box_a_cell),
         cmocka_unit_test(gfl_expects_sides),
+        cmocka_unit_test(centernet_finds_peaks),
+        cmocka_unit_test(simcc_is_not_taken_for_boxes),
         cmocka_unit_test(retinanet_has_nine_anchors),
         cmocka_unit_test(priors_of_ssd_and_retinaface),
         cmocka_unit_test(shares_and_pixels_are_told_apart),
