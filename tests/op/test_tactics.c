@@ -77,8 +77,8 @@ static void every_tactic_agrees_with_the_reference(void **state) {
     assert_int_equal(missing, 0);
 }
 
-/* test_tactics [BEGINNING OF NAMES]; in the tier of QB_CPU, which the processor must have, and which
- * must not be its own: the run without QB_CPU is in that. */
+/* test_tactics [BEGINNING OF NAMES]; in the tier of QB_CPU, which the processor must have, and
+ * which must not be its own: the run without QB_CPU is in that. */
 int main(int argc, char **argv) {
     const qb_tier limit = qb_processor_limit();
     if (limit < QB_TIER_COUNT) {
