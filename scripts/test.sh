@@ -3,7 +3,7 @@
 #   scripts/test.sh [--sanitize] [--werror] [--no-install] [CTEST ARGUMENT...]
 # Installs the missing packages of scripts/packages.txt first (as root, or with sudo). --sanitize
 # runs the tests under the address and undefined-behaviour sanitizers as well, without those that
-# say nothing new there (lint) or take too long (e2e, perf, slow). What else is given goes to
+# say nothing new there (lint, plain) or take too long (e2e, perf, slow). What else is given goes to
 # ctest: scripts/test.sh -L unit. JOBS: parallel jobs, 2 when not set.
 set -euo pipefail
 
@@ -57,7 +57,7 @@ list_skipped() {
 failed=0
 build_and_test release "${arguments[@]}" || failed=1
 if [ "$sanitize" = 1 ]; then
-    build_and_test asan -LE '^(lint|e2e|perf|slow)$' "${arguments[@]}" || failed=1
+    build_and_test asan -LE '^(lint|e2e|perf|slow|plain)$' "${arguments[@]}" || failed=1
 fi
 if [ "$failed" = 0 ]; then say "all tests passed"; else say "FAILED"; fi
 exit "$failed"

@@ -34,10 +34,9 @@ qb_status qb_scratch_create(qb_ctx *cx, const qb_device_api *device, qb_scratch 
     qb_rng rng;
     qb_rng_seed(&rng, 1);
     /* finite and below 2 in f16 and in f32, varied as bytes */
-    for (size_t i = 0; i < NOISE_BYTES; i += 2) {
-        uint64_t bits = qb_rng_below(&rng, 1 << 16);
-        s->noise_pattern[i] = (char)(bits & 0xff);
-        s->noise_pattern[i + 1] = (char)((bits >> 8 & 0x83) | (0x2c + 4 * (bits >> 10 & 3)));
+    for (size_t i = 0; i < NOISE_BYTES; i += sizeof(uint64_t)) {
+        const uint64_t four = (qb_rng_u64(&rng) & 0x8fff8fff8fff8fff) + 0x2c002c002c002c00;
+        memcpy(s->noise_pattern + i, &four, sizeof four);
     }
     QB_GO(device->stream_open(cx, &s->stream));
     QB_GO(device->event.open(cx, &s->begin));

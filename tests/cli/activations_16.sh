@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # --activations-16: named values in 16 bits, in files and in engines.
-# ctest-timeout: 400
+# ctest-timeout: 400, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 
 demo 5 20

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # compare over backends: fp32@dnnl fp32@ref ... in one run; the record, every form of the report and the
 # gate name them; what is not there is one error before anything runs.
+# ctest-labels: plain
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3 to read JSON with"
 demo 3 5

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `best`: of integers and floats what is fastest, group by group; and rows of compare as engines.
+# ctest-labels: plain
 . "$1/tests/support/cli.sh"
 
 demo 100 40

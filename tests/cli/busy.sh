@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a machine that is busy with other things latencies are no verdict: the record says what it saw,
 # the gate that they could not be measured, and the page claims no speed-up.
-# ctest-timeout: 200, ctest-cost: 20
+# ctest-timeout: 200, ctest-cost: 20, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 unset GITHUB_ACTIONS
 

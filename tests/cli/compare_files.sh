@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # compare with files beside precisions: the Q/DQ file that quantize writes scores like the precision.
-# ctest-cost: 25
+# ctest-cost: 25, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3 to read JSON with"
 demo 5 10

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest-timeout: 300
+# ctest-timeout: 300, ctest-labels: plain
 # What `cmake --install` puts in place is found and used by the projects of others: by CMake, by
 # pkg-config, for programs and for plugins.
 . "$1/tests/support/cli.sh"

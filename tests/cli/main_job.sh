@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job, verbatim, on the demo's model and images: init, calibrate, quantize, compare, gate,
 # report, and what they say of wrong or missing artifacts.
-# ctest-timeout: 300, ctest-cost: 40
+# ctest-timeout: 300, ctest-cost: 40, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 
 demo 5 20

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The sums of the mma.sync tiles, device code compiled for the host. Skips without a C++ compiler.
+# ctest-labels: plain
 set -euo pipefail
 cxx=${CXX:-c++}
 if ! command -v "$cxx" >/dev/null; then echo 'skipped: no C++ compiler'; exit 77; fi

@@ -2,7 +2,7 @@
 # The page as a browser shows it, at three widths, light and dark: nothing is wider than the screen,
 # the console has no error, text can be told from what is behind it, no text of a chart is cut or lies over another; and
 # what stands on top of it.
-# ctest-timeout: 300, ctest-cost: 30
+# ctest-timeout: 300, ctest-cost: 30, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 unset GITHUB_ACTIONS
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # calibrate --recover that was killed goes on with --resume, and its files have the same bytes.
-# ctest-timeout: 600
+# ctest-timeout: 600, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 demo 5 5
 cd demo || exit 1

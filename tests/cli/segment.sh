@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest-timeout: 400
+# ctest-timeout: 400, ctest-labels: plain
 # ctest-cost: 40
 # A real segmentation network on COCO images: FP32 has the reference's mIoU; masks from files.
 . "$1/tests/support/cli.sh"

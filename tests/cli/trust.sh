@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Numbers that mean nothing are no verdict: a reference at chance, the calibration data as evaluation
 # data, a row against itself, a short measurement in the place of a long one.
-# ctest-timeout: 200, ctest-cost: 20
+# ctest-timeout: 200, ctest-cost: 20, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 unset GITHUB_ACTIONS
 

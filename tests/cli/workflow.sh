@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The workflow of docs/guides/ci.md does what it says: its steps are run as a runner would run them, in order, in a
 # repository of their own, with a gate that holds and with one that does not. Packages are installed by a stand-in.
-# ctest-timeout: 200, ctest-cost: 10
+# ctest-timeout: 200, ctest-cost: 10, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3"
 

@@ -1,4 +1,4 @@
-/* ctest-timeout: 300
+/* ctest-timeout: 300, ctest-labels: plain
  * The optimizer on real models: what it makes of them, and that outputs stay those of the
  * publishers' framework. */
 #include <math.h>
