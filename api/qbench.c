@@ -211,18 +211,13 @@ static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options 
                              .threads = o->threads,
                              .workspace_limit = o->workspace_limit,
                              .time_tactics = o->time_tactics != 0};
-    qb_graph *graph = NULL;
-    qb_profile *profiles = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_onnx_load(cx, path, &graph));
-    QB_GO(qb_optimize(cx, graph, &all, NULL));
-    QB_GO(take_ranges(cx, graph, o, &profiles, &options.n_profiles));
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_FREED qb_profile *profiles = NULL;
+    QB_TRY(qb_onnx_load(cx, path, &graph));
+    QB_TRY(qb_optimize(cx, graph, &all, NULL));
+    QB_TRY(take_ranges(cx, graph, o, &profiles, &options.n_profiles));
     options.profiles = profiles;
-    QB_GO(qb_engine_build(cx, graph, &options, out));
-out:
-    qb_free(profiles);
-    qb_graph_free(graph);
-    return status;
+    return qb_engine_build(cx, graph, &options, out);
 }
 
 qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path,
@@ -321,13 +316,11 @@ qbench_status qbench_context_output(const qbench_context *context, int32_t i, qb
 static qb_status set_shapes(qb_ctx *cx, qb_context *context, const int64_t *const *dim) {
     const qb_engine *now = qb_context_engine(context);
     const int32_t n = qb_engine_n_inputs(now);
-    qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
+    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
     if (!shapes) return cx->code;
     for (int32_t i = 0; i < n; i++)
         shapes[i] = shape_of(qb_engine_input(now, i)->shape.rank, dim[i]);
-    qb_status status = qb_context_set_shapes(cx, context, shapes);
-    qb_free(shapes);
-    return status;
+    return qb_context_set_shapes(cx, context, shapes);
 }
 
 qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context *context,

@@ -144,24 +144,21 @@ static qb_status read_collection(reader *r, const yaml_event_t *event, node_kind
                        r->config->name, event->start_mark.line + 1, event->start_mark.column + 1,
                        DEPTH_LIMIT);
     qb_config_node *node = new_node(r, kind, &event->start_mark);
-    entry *list = NULL; /* grows until it is complete, and then goes to the arena */
+    QB_FREED entry *list = NULL; /* grows until it is complete, and then goes to the arena */
     size_t capacity = 0;
-    qb_status status = QB_OK;
     if (!node) return r->cx->code;
     for (int n = 0;; n++) {
-        QB_GO(qb_grow(r->cx, &list, &capacity, (size_t)n + 1, sizeof *list));
-        QB_GO(read_entry(r, kind, list, n, &list[n]));
+        QB_TRY(qb_grow(r->cx, &list, &capacity, (size_t)n + 1, sizeof *list));
+        QB_TRY(read_entry(r, kind, list, n, &list[n]));
         if (!list[n].value) break;
         node->n = n + 1;
     }
     node->entry = qb_arena_alloc(r->cx, r->config->arena, (size_t)node->n + 1, sizeof *list);
-    if (!node->entry) QB_GO(r->cx->code);
+    if (!node->entry) return r->cx->code;
     memcpy(node->entry, list, (size_t)node->n * sizeof *list);
     r->depth--;
     *out = node;
-out:
-    qb_free(list);
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_node(reader *r, const yaml_event_t *event, const qb_config_node **out) {
@@ -242,12 +239,10 @@ out:
 }
 
 qb_status qb_config_load(qb_ctx *cx, const char *path, qb_config **out) {
-    char *text;
+    QB_FREED char *text = NULL;
     size_t size;
     QB_TRY(qb_file_read(cx, path, SIZE_LIMIT, &text, &size));
-    qb_status status = qb_config_parse(cx, path, text, size, out);
-    qb_free(text);
-    return status;
+    return qb_config_parse(cx, path, text, size, out);
 }
 
 void qb_config_free(qb_config *config) {

@@ -212,3 +212,9 @@ void qb_free(void *pointer) { free(pointer); }
 void qb_free_each(const void *const *pointers, size_t n) {
     for (size_t i = 0; i < n; i++) free((void *)(uintptr_t)pointers[i]);
 }
+
+void qb_free_at(const void *address) {
+    void *pointer;
+    memcpy(&pointer, address, sizeof pointer); /* whatever it points to */
+    free(pointer);
+}

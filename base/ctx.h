@@ -107,6 +107,17 @@ void qb_free(void *pointer);
                  sizeof(const void *const[]){__VA_ARGS__} / sizeof(void *))
 void qb_free_each(const void *const *pointers, size_t n);
 
+/* Before the type of a local variable that has a value from the start: it is released however the
+ * function ends, after the value of `return` is known; the last one first. QB_RELEASED(release) is
+ * for a struct and the function that takes its address, QB_FREED for memory that qb_free takes.
+ * Jansson's json_auto_t is the same for JSON. */
+#define QB_RELEASED(release) __attribute__((cleanup(release)))
+#define QB_FREED QB_RELEASED(qb_free_at)
+void qb_free_at(const void *address); /* of the pointer */
+/* Makes `release`_at, for QB_RELEASED, of a function that takes a pointer and accepts NULL. */
+#define QB_RELEASE_AT(type, release)                                                               \
+    static inline void release##_at(type *const *address) { release(*address); }
+
 #ifdef __cplusplus
 }
 #endif

@@ -91,12 +91,11 @@ qb_status qb_hasher_update_all(qb_ctx *cx, qb_hasher *hasher, const void *data, 
 }
 
 qb_status qb_hash_all(qb_ctx *cx, const void *data, size_t n, qb_hash *out) {
-    qb_hasher *hasher;
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
     QB_TRY(qb_hasher_create(cx, &hasher));
-    const qb_status status = qb_hasher_update_all(cx, hasher, data, n);
-    if (status == QB_OK) *out = qb_hasher_digest(hasher);
-    qb_hasher_free(hasher);
-    return status;
+    QB_TRY(qb_hasher_update_all(cx, hasher, data, n));
+    *out = qb_hasher_digest(hasher);
+    return QB_OK;
 }
 
 void qb_hasher_string(qb_hasher *hasher, const char *text) {

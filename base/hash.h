@@ -34,4 +34,5 @@ qb_status qb_hash_all(qb_ctx *cx, const void *data, size_t n, qb_hash *out);
 void qb_hasher_string(qb_hasher *hasher, const char *text);
 qb_hash qb_hasher_digest(const qb_hasher *hasher);
 void qb_hasher_free(qb_hasher *hasher);
+QB_RELEASE_AT(qb_hasher, qb_hasher_free)
 #endif

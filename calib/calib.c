@@ -49,13 +49,11 @@ static qb_status resume(qb_ctx *cx, calibration *c) {
         qb_info(cx, "no checkpoint %s: calibrating from the beginning", path);
         return QB_OK;
     }
-    qb_table *table;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     QB_TRY(qb_checkpoint_load(cx, path, c->plan, &c->loader.start, &table));
     qb_info(cx, "going on at sample %lld of %lld", (long long)c->loader.start.next + 1,
             (long long)qb_dataset_count(c->loader.dataset));
-    qb_status status = qb_gather_add(cx, &c->gather, table);
-    qb_table_free(table);
-    return status;
+    return qb_gather_add(cx, &c->gather, table);
 }
 
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {

@@ -54,15 +54,13 @@ qb_status qb_checkpoint_save(qb_ctx *cx, const char *path, qb_hash plan,
     table->skipped = progress->skipped;
     table->blank = progress->blank;
     table->data_sum = progress->sum;
-    uint8_t *bytes;
+    QB_FREED uint8_t *bytes = NULL;
     size_t size;
     QB_TRY(qb_table_write(cx, table, &bytes, &size));
     char block[BLOCK] = {0}, hex[33];
     qb_hash_hex(plan, hex);
     snprintf(block, sizeof block, TITLE "plan %s\nnext %lld\n", hex, (long long)progress->next);
-    qb_status status = write_file(cx, path, block, bytes, size);
-    qb_free(bytes);
-    return status;
+    return write_file(cx, path, block, bytes, size);
 }
 
 qb_status qb_checkpoint_parse(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,

@@ -33,15 +33,13 @@ static void add_form(qb_strbuf *out, const qb_calib_method *method) {
 }
 
 static qb_status unknown_method(qb_ctx *cx, const char *text) {
-    qb_strbuf names = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
     for (int i = 0; i < N_METHODS; i++) {
         if (i) qb_strbuf_add(&names, ", ");
         add_form(&names, known[i]);
     }
-    qb_status status = qb_fail(cx, QB_STATUS_USAGE, "unknown calibration method '%s': expected %s",
-                               text, names.data ? names.data : "a known one");
-    qb_strbuf_release(&names);
-    return status;
+    return qb_fail(cx, QB_STATUS_USAGE, "unknown calibration method '%s': expected %s", text,
+                   names.data ? names.data : "a known one");
 }
 
 /* A word after the colon that is neither a variant nor a number. */
@@ -49,17 +47,15 @@ static qb_status bad_word(qb_ctx *cx, const qb_calib_method *method, const char 
     if (!method->argument && !method->variants)
         return qb_fail(cx, QB_STATUS_USAGE, "calibration method %s takes no argument, got '%s'",
                        method->name, word);
-    qb_strbuf expected = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf expected = {0};
     if (method->argument)
         qb_strbuf_addf(&expected, "a number from %g to %g%s", method->argument_min,
                        method->argument_max, method->variants ? " or " : "");
     for (int i = 0; method->variants && method->variants[i]; i++)
         qb_strbuf_addf(&expected, "%s%s", i ? ", " : "", method->variants[i]);
-    qb_status status =
-        qb_fail(cx, QB_STATUS_USAGE, "calibration method %s: expected %s after the colon, got '%s'",
-                method->name, expected.data ? expected.data : "nothing", word);
-    qb_strbuf_release(&expected);
-    return status;
+    return qb_fail(cx, QB_STATUS_USAGE,
+                   "calibration method %s: expected %s after the colon, got '%s'", method->name,
+                   expected.data ? expected.data : "nothing", word);
 }
 
 static int32_t find_variant(const qb_calib_method *method, const char *word) {

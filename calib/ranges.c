@@ -106,18 +106,17 @@ static qb_status contradiction(qb_ctx *cx, const qb_ranges *ranges, const qb_nam
 
 /* Repeats of the same range are harmless. */
 static qb_status check_names_once(qb_ctx *cx, const qb_ranges *ranges) {
-    const qb_named_range **sorted = qb_alloc(cx, (size_t)ranges->n, sizeof(qb_named_range *));
+    QB_FREED const qb_named_range **sorted =
+        qb_alloc(cx, (size_t)ranges->n, sizeof(qb_named_range *));
     if (!sorted) return cx->code;
     for (int32_t i = 0; i < ranges->n; i++) sorted[i] = &ranges->item[i];
     qsort(sorted, (size_t)ranges->n, sizeof(qb_named_range *), by_name);
-    qb_status status = QB_OK;
-    for (int32_t i = 1; i < ranges->n && status == QB_OK; i++) {
+    for (int32_t i = 1; i < ranges->n; i++) {
         const qb_named_range *x = sorted[i - 1], *y = sorted[i];
         if (strcmp(x->name, y->name) == 0 && (x->lo != y->lo || x->hi != y->hi))
-            status = contradiction(cx, ranges, x, y);
+            QB_TRY(contradiction(cx, ranges, x, y));
     }
-    qb_free(sorted);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_ranges_parse(qb_ctx *cx, const char *name, const char *bytes, size_t size,
@@ -142,12 +141,10 @@ qb_status qb_ranges_parse(qb_ctx *cx, const char *name, const char *bytes, size_
 
 qb_status qb_ranges_load(qb_ctx *cx, const char *path, const qb_calib_format **format,
                          qb_ranges *out) {
-    char *bytes = NULL;
+    QB_FREED char *bytes = NULL;
     size_t size = 0;
     QB_TRY(qb_file_read(cx, path, QB_RANGES_FILE_LIMIT, &bytes, &size));
-    qb_status status = qb_ranges_parse(cx, path, bytes, size, format, out);
-    qb_free(bytes);
-    return status;
+    return qb_ranges_parse(cx, path, bytes, size, format, out);
 }
 
 qb_status qb_ranges_save(qb_ctx *cx, const qb_ranges *ranges, const qb_calib_format *format,

@@ -179,21 +179,20 @@ static qb_status join_data(const merger *m, qb_table *both) {
     both->per_channel = a->per_channel && b->per_channel;
     QB_TRY(join_tensors(cx, a, both));
     QB_TRY(join_tensors(cx, b, both));
-    origin *samples = join_samples(cx, a, b);
+    QB_FREED origin *samples = join_samples(cx, a, b);
     if (!samples) return cx->code;
     both->samples = a->samples + b->samples;
     both->sample = qb_alloc(cx, (size_t)both->samples, sizeof *both->sample);
-    qb_status status = both->sample ? QB_OK : cx->code;
-    for (int64_t i = 0; i < both->samples && status == QB_OK; i++)
+    if (!both->sample) return cx->code;
+    for (int64_t i = 0; i < both->samples; i++)
         both->sample[i] = samples[i].table->sample[samples[i].at];
     const bool recorded = (a->n_recorded > 0 || a->samples == 0) &&
                           (b->n_recorded > 0 || b->samples == 0) &&
                           both->samples <= QB_TABLE_SAMPLES;
-    if (status == QB_OK && recorded) status = qb_table_record(cx, both, both->samples);
-    for (int32_t i = 0; i < both->n_entries && status == QB_OK && recorded; i++)
+    if (recorded) QB_TRY(qb_table_record(cx, both, both->samples));
+    for (int32_t i = 0; i < both->n_entries && recorded; i++)
         fill_extremes(samples, &both->entry[i], both->samples);
-    qb_free(samples);
-    return status;
+    return QB_OK;
 }
 
 static void join_rest(const qb_table *a, const qb_table *b, qb_table *both) {
@@ -209,20 +208,17 @@ static void join_rest(const qb_table *a, const qb_table *b, qb_table *both) {
 }
 
 static qb_status join(const merger *m, qb_table **out) {
-    qb_table *both = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_table_create(m->cx, 0, &both));
-    QB_GO(join_data(m, both));
+    QB_RELEASED(qb_table_free_at) qb_table *both = NULL;
+    QB_TRY(qb_table_create(m->cx, 0, &both));
+    QB_TRY(join_data(m, both));
     join_rest(m->x, m->y, both);
     both->model = qb_strdup(m->cx, m->x->model);
     both->preprocess = qb_strdup(m->cx, m->x->preprocess);
     both->dataset = join_names(m->cx, m->x->dataset, m->y->dataset);
-    if (!both->model || !both->preprocess || !both->dataset) QB_GO(m->cx->code);
+    if (!both->model || !both->preprocess || !both->dataset) return m->cx->code;
     *out = both;
     both = NULL;
-out:
-    qb_table_free(both);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_table_merge(qb_ctx *cx, const qb_table *x, const qb_table *y, const char *a,

@@ -70,7 +70,8 @@ qb_status qb_table_create(qb_ctx *cx, int32_t n_entries, qb_table **out);
 /* Room for the extremes of n samples in every entry and for `sample` (unless it is there), all
  * zero; at most QB_TABLE_SAMPLES. */
 qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples);
-void qb_table_free(qb_table *table);                                          /* accepts NULL */
+void qb_table_free(qb_table *table); /* accepts NULL */
+QB_RELEASE_AT(qb_table, qb_table_free)
 const qb_table_entry *qb_table_find(const qb_table *table, const char *name); /* NULL when absent */
 /* Index of a method by canonical spelling, or by bare name when that is unambiguous; -1. */
 int32_t qb_table_method(const qb_table *table, const char *text);

@@ -255,13 +255,12 @@ static qb_status read_columns(const qb_h5 *h, qb_table *table) {
 static qb_status read_ranges(const qb_h5 *h, qb_table *table) {
     const size_t methods = (size_t)table->n_methods;
     hsize_t dims[3] = {(hsize_t)table->n_entries, methods, 2};
-    qb_range *data = qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data);
+    QB_FREED qb_range *data = qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data);
     if (!data) return h->cx->code;
-    qb_status status = read_numbers(h, "range", QB_H5_F32, 3, dims, data);
-    for (size_t i = 0; status == QB_OK && i < (size_t)table->n_entries; i++)
+    QB_TRY(read_numbers(h, "range", QB_H5_F32, 3, dims, data));
+    for (size_t i = 0; i < (size_t)table->n_entries; i++)
         memcpy(table->entry[i].range, data + i * methods, methods * sizeof *data);
-    qb_free(data);
-    return status;
+    return QB_OK;
 }
 
 /* Opens the bins of n tensors. The file must be large enough to hold them, which bounds what a
@@ -599,10 +598,8 @@ qb_status qb_table_parse(qb_ctx *cx, const char *name, const void *data, size_t 
 }
 
 qb_status qb_table_load(qb_ctx *cx, const char *path, qb_table **out) {
-    char *bytes = NULL;
+    QB_FREED char *bytes = NULL;
     size_t size = 0;
     QB_TRY(qb_file_read(cx, path, FILE_LIMIT, &bytes, &size));
-    qb_status status = qb_table_parse(cx, path, bytes, size, out);
-    qb_free(bytes);
-    return status;
+    return qb_table_parse(cx, path, bytes, size, out);
 }

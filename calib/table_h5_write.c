@@ -93,31 +93,27 @@ static qb_status write_names(const qb_h5 *h, const qb_table *table) {
 
 static qb_status write_columns(const qb_h5 *h, const qb_table *table) {
     hsize_t n = (hsize_t)table->n_entries;
-    uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
+    QB_FREED uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
     if (!data) return h->cx->code;
-    qb_status status = QB_OK;
-    for (int c = 0; c < QB_H5_COLUMNS && status == QB_OK; c++) {
+    for (int c = 0; c < QB_H5_COLUMNS; c++) {
         const qb_h5_column *col = &qb_h5_columns[c];
         for (size_t i = 0; i < n; i++)
             memcpy(data + i * col->size, (const uint8_t *)table->entry[i].stats + col->offset,
                    col->size);
-        status = write_dataset(h, col->name, qb_h5_file_type(col->type),
-                               qb_h5_memory_type(col->type), 1, &n, data);
+        QB_TRY(write_dataset(h, col->name, qb_h5_file_type(col->type), qb_h5_memory_type(col->type),
+                             1, &n, data));
     }
-    qb_free(data);
-    return status;
+    return QB_OK;
 }
 
 static qb_status write_ranges(const qb_h5 *h, const qb_table *table) {
     const size_t methods = (size_t)table->n_methods;
     const hsize_t dims[3] = {(hsize_t)table->n_entries, methods, 2};
-    qb_range *data = qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data);
+    QB_FREED qb_range *data = qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data);
     if (!data) return h->cx->code;
     for (size_t i = 0; i < (size_t)table->n_entries; i++)
         memcpy(data + i * methods, table->entry[i].range, methods * sizeof *data);
-    qb_status status = write_dataset(h, "range", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 3, dims, data);
-    qb_free(data);
-    return status;
+    return write_dataset(h, "range", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 3, dims, data);
 }
 
 /* An entry's row in a dataset [tensors, width]. */
@@ -153,7 +149,7 @@ static qb_status write_samples(const qb_h5 *h, const qb_table *table) {
 /* The extremes of all tensors' channels as one list. */
 static qb_status write_channels(const qb_h5 *h, const qb_table *table, const char *name,
                                 hsize_t all, bool maxima) {
-    float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
+    QB_FREED float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
     if (!data) return h->cx->code;
     size_t at = 0;
     for (int32_t i = 0; i < table->n_entries; i++) {
@@ -162,9 +158,7 @@ static qb_status write_channels(const qb_h5 *h, const qb_table *table, const cha
         memcpy(data + at, maxima ? c->max : c->min, (size_t)c->n * sizeof *data);
         at += (size_t)c->n;
     }
-    qb_status status = write_dataset(h, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 1, &all, data);
-    qb_free(data);
-    return status;
+    return write_dataset(h, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 1, &all, data);
 }
 
 static qb_status write_all_channels(const qb_h5 *h, const qb_table *table) {
@@ -194,11 +188,9 @@ static char *last_part(qb_ctx *cx, const char *path) {
 }
 
 static qb_status write_last_part(const qb_h5 *h, const char *name, const char *path) {
-    char *part = last_part(h->cx, path ? path : "");
+    QB_FREED char *part = last_part(h->cx, path ? path : "");
     if (!part) return h->cx->code;
-    qb_status status = write_text(h, name, part);
-    qb_free(part);
-    return status;
+    return write_text(h, name, part);
 }
 
 /* What merging needs, where it is known. */
@@ -288,10 +280,8 @@ qb_status qb_table_write(qb_ctx *cx, const qb_table *table, uint8_t **bytes, siz
 }
 
 qb_status qb_table_save(qb_ctx *cx, const qb_table *table, const char *path) {
-    uint8_t *bytes;
+    QB_FREED uint8_t *bytes = NULL;
     size_t size;
     QB_TRY(write_table(cx, table, path, &bytes, &size));
-    qb_status status = qb_file_write(cx, path, bytes, size);
-    qb_free(bytes);
-    return status;
+    return qb_file_write(cx, path, bytes, size);
 }

@@ -136,16 +136,14 @@ static bool is_given(const qb_opt *opt, const void *options, const void *default
 
 qb_status qb_options_refuse(qb_ctx *cx, const qb_command *command, const void *options,
                             const char *const *names, const char *why) {
-    void *defaults = qb_alloc(cx, 1, command->options_size);
+    QB_FREED void *defaults = qb_alloc(cx, 1, command->options_size);
     if (!defaults) return cx->code;
-    qb_status status = QB_OK;
     if (command->defaults) command->defaults(defaults);
-    for (; *names && status == QB_OK; names++)
+    for (; *names; names++)
         for (const qb_opt *opt = command->options; opt->name; opt++)
             if (strcmp(opt->name, *names) == 0 && is_given(opt, options, defaults))
-                status = qb_fail(cx, QB_STATUS_USAGE, "%s: --%s would be ignored", why, opt->name);
-    qb_free(defaults);
-    return status;
+                return qb_fail(cx, QB_STATUS_USAGE, "%s: --%s would be ignored", why, opt->name);
+    return QB_OK;
 }
 
 qb_status qb_argument_is(qb_ctx *cx, const qb_opt_list *arguments, const char *option,

@@ -328,21 +328,19 @@ static qb_status read_truth(loader *l) {
  * of an image times its detections. */
 static qb_status find_places(loader *l, qb_coco *coco) {
     qb_json_reader *r = &l->json;
-    int32_t *held = qb_alloc(r->cx, (size_t)coco->n_images, sizeof *held);
+    QB_FREED int32_t *held = qb_alloc(r->cx, (size_t)coco->n_images, sizeof *held);
     if (!held) return r->cx->code;
-    qb_status status = QB_OK;
-    for (size_t i = 0; i < l->n_ids && status == QB_OK; i++) {
+    for (size_t i = 0; i < l->n_ids; i++) {
         qb_coco_object *o = &coco->objects.item[i];
         o->image = qb_coco_image_of(coco, l->id[i][0]);
         o->category = qb_coco_category_of(coco, l->id[i][1]);
         coco->strays += o->image < 0 || o->category < 0;
         if (o->image >= 0 && ++held[o->image] > QB_COCO_IMAGE_OBJECTS_MAX)
-            status =
-                qb_fail(r->cx, QB_STATUS_UNSUPPORTED, "%s: image %lld has more than %d annotations",
-                        r->name, (long long)l->id[i][0], QB_COCO_IMAGE_OBJECTS_MAX);
+            return qb_fail(r->cx, QB_STATUS_UNSUPPORTED,
+                           "%s: image %lld has more than %d annotations", r->name,
+                           (long long)l->id[i][0], QB_COCO_IMAGE_OBJECTS_MAX);
     }
-    qb_free(held);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_coco_parse(qb_ctx *cx, const char *name, const char *text, size_t n, qb_coco *out) {
@@ -487,25 +485,21 @@ static qb_status read_mask_size(qb_json_reader *r, const qb_coco_image *image) {
 }
 
 static qb_status read_runs(qb_json_reader *r, const qb_coco_image *image, qb_rle *out) {
-    uint32_t *run = NULL;
+    QB_FREED uint32_t *run = NULL;
     size_t n = 0, capacity = 0;
-    qb_status status = QB_OK;
     bool more;
-    QB_GO(qb_json_enter(r, QB_JSON_LIST));
+    QB_TRY(qb_json_enter(r, QB_JSON_LIST));
     for (;;) {
         int64_t value;
-        QB_GO(qb_json_next(r, &more));
+        QB_TRY(qb_json_next(r, &more));
         if (!more) break;
-        QB_GO(qb_json_read_integer(r, &value));
+        QB_TRY(qb_json_read_integer(r, &value));
         if (value < 0 || value > UINT32_MAX || n >= POLYGON_VALUES_MAX)
-            QB_GO(qb_json_fail(r, "counts: a run of %lld pixels", (long long)value));
-        QB_GO(qb_grow(r->cx, &run, &capacity, n + 1, sizeof *run));
+            return qb_json_fail(r, "counts: a run of %lld pixels", (long long)value);
+        QB_TRY(qb_grow(r->cx, &run, &capacity, n + 1, sizeof *run));
         run[n++] = (uint32_t)value;
     }
-    QB_GO(qb_rle_of_runs(r->cx, run, n, image->height, image->width, out));
-out:
-    qb_free(run);
-    return status;
+    return qb_rle_of_runs(r->cx, run, n, image->height, image->width, out);
 }
 
 static qb_status read_counts(qb_json_reader *r, const qb_coco_image *image, qb_rle *out) {
@@ -518,24 +512,21 @@ static qb_status read_counts(qb_json_reader *r, const qb_coco_image *image, qb_r
 
 static qb_status read_rle(qb_json_reader *r, const qb_coco_image *image, qb_rle *out) {
     bool more, sized = false;
-    qb_rle rle = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_json_enter(r, QB_JSON_OBJECT));
+    QB_RELEASED(qb_rle_release) qb_rle rle = {0};
+    QB_TRY(qb_json_enter(r, QB_JSON_OBJECT));
     for (;;) {
-        QB_GO(qb_json_next(r, &more));
+        QB_TRY(qb_json_next(r, &more));
         if (!more) break;
         const bool size = strcmp(r->key, "size") == 0, counts = strcmp(r->key, "counts") == 0;
         sized = sized || size;
-        QB_GO(size     ? read_mask_size(r, image)
-              : counts ? read_counts(r, image, &rle)
-                       : qb_json_skip(r));
+        QB_TRY(size     ? read_mask_size(r, image)
+               : counts ? read_counts(r, image, &rle)
+                        : qb_json_skip(r));
     }
-    if (!sized || !rle.run) QB_GO(qb_json_fail(r, "segmentation: expected size and counts"));
+    if (!sized || !rle.run) return qb_json_fail(r, "segmentation: expected size and counts");
     *out = rle;
     rle = (qb_rle){0};
-out:
-    qb_rle_release(&rle);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_coco_mask(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *objects,

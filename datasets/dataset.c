@@ -103,16 +103,13 @@ void qb_dataset_sort(qb_dataset *dataset) {
 
 qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                                qb_image *out, qb_hash *hash) {
-    char *path = qb_path_join(cx, dataset->root, sample->name);
+    QB_FREED char *path = qb_path_join(cx, dataset->root, sample->name);
     if (!path) return cx->code;
-    qb_map map = {0};
-    qb_status status = qb_map_open(cx, path, &map);
-    if (status == QB_OK)
-        status = qb_decoder_decode(cx, dataset->decoder, path, map.data, map.size, out);
-    if (status == QB_OK) *hash = qb_hash_bytes(map.data, map.size);
-    qb_map_close(&map);
-    qb_free(path);
-    return status;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
+    QB_TRY(qb_map_open(cx, path, &map));
+    QB_TRY(qb_decoder_decode(cx, dataset->decoder, path, map.data, map.size, out));
+    *hash = qb_hash_bytes(map.data, map.size);
+    return QB_OK;
 }
 
 qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind kind) {

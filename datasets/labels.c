@@ -156,13 +156,11 @@ out:
 }
 
 qb_status qb_labels_load(qb_ctx *cx, const char *path, qb_labels *out) {
-    char *text;
+    QB_FREED char *text = NULL;
     size_t size;
     QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &size));
     reader r = {.cx = cx, .path = path};
-    const qb_status status = parse(&r, text, size, out);
-    qb_free(text);
-    return status;
+    return parse(&r, text, size, out);
 }
 
 /* A file outside the folder of the one that names it must be a table of classes. Any other text

@@ -235,14 +235,12 @@ static qb_status preprocess_narrow(qb_ctx *cx, const qb_preprocess *p, const qb_
     const qb_shape *s = &out->desc.shape;
     const int64_t n = qb_shape_count(s);
     const int first = p->channels_last ? 1 : 2; /* height, then width */
-    float *wide = qb_alloc_aligned(cx, (size_t)n, sizeof *wide);
+    QB_FREED float *wide = qb_alloc_aligned(cx, (size_t)n, sizeof *wide);
     if (!wide) return cx->code;
-    const qb_status status =
-        qb_preprocess_image(cx, p, image, (int32_t)s->dim[first], (int32_t)s->dim[first + 1], wide);
-    for (int64_t i = 0; i < n && status == QB_OK; i++)
-        qb_number_put(out->desc.dtype, out->data, i, (double)wide[i]);
-    qb_free(wide);
-    return status;
+    QB_TRY(qb_preprocess_image(cx, p, image, (int32_t)s->dim[first], (int32_t)s->dim[first + 1],
+                               wide));
+    for (int64_t i = 0; i < n; i++) qb_number_put(out->desc.dtype, out->data, i, (double)wide[i]);
+    return QB_OK;
 }
 
 /* An image whose size is open gets memory of its own. */

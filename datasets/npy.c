@@ -119,13 +119,11 @@ static qb_status look(header *h, const uint8_t *bytes, size_t n, size_t size, qb
 
 qb_status qb_npy_look(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t n, size_t size,
                       qb_desc *desc, size_t *data) {
-    header *h = qb_alloc(cx, 1, sizeof *h);
+    QB_FREED header *h = qb_alloc(cx, 1, sizeof *h);
     if (!h) return cx->code;
     h->cx = cx;
     h->name = name;
-    const qb_status status = look(h, bytes, n, size, desc, data);
-    qb_free(h);
-    return status;
+    return look(h, bytes, n, size, desc, data);
 }
 
 qb_status qb_npy_view(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,

@@ -154,20 +154,16 @@ static qb_status look_inside(const archive *a, const entry *e, const uint8_t *pa
     uint64_t left = e->packed;
     const size_t n = e->unpacked < HEADER_MOST ? (size_t)e->unpacked : HEADER_MOST;
     if (e->unpacked / DEFLATE_MOST > e->packed + 1) return malformed(a, "sizes do not fit");
-    uint8_t *head = qb_alloc(a->cx, n, 1);
+    QB_FREED uint8_t *head = qb_alloc(a->cx, n, 1);
     if (!head) return a->cx->code;
     z.next_in = (Bytef *)(uintptr_t)packed;
     bool whole = inflateInit2(&z, -MAX_WBITS) == Z_OK;
     whole = whole && inflate_some(&z, &left, head, n);
     inflateEnd(&z);
-    qb_status status = whole ? QB_OK : malformed(a, "damaged deflate data");
-    if (status == QB_OK && n == e->unpacked && crc_of(0, head, n) != e->crc)
-        status = malformed(a, "an array does not have its checksum");
-    if (status == QB_OK)
-        status =
-            qb_npy_look(a->cx, e->name, head, n, (size_t)e->unpacked, &out->view.desc, &out->data);
-    qb_free(head);
-    return status;
+    QB_TRY(whole ? QB_OK : malformed(a, "damaged deflate data"));
+    if (n == e->unpacked && crc_of(0, head, n) != e->crc)
+        return malformed(a, "an array does not have its checksum");
+    return qb_npy_look(a->cx, e->name, head, n, (size_t)e->unpacked, &out->view.desc, &out->data);
 }
 
 static qb_status look(const archive *a, const entry *e, qb_npz_array *out) {

@@ -31,10 +31,9 @@ static qb_status expand(expansion *e, const char *text);
 /* The text with `item` in place of its first braces, which end at `close`. */
 static qb_status put(expansion *e, const char *text, const char *open, const char *close,
                      const char *item, int length) {
-    char *next = qb_format(e->cx, "%.*s%.*s%s", (int)(open - text), text, length, item, close + 1);
-    const qb_status status = next ? expand(e, next) : e->cx->code;
-    qb_free(next);
-    return status;
+    QB_FREED char *next =
+        qb_format(e->cx, "%.*s%.*s%s", (int)(open - text), text, length, item, close + 1);
+    return next ? expand(e, next) : e->cx->code;
 }
 
 /* {00..09} */
@@ -300,17 +299,14 @@ qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample 
                          qb_image *out, qb_hash *hash) {
     const state *st = dataset->state;
     const qb_stretch *where = &st->sample[sample->position];
-    uint8_t *bytes;
+    QB_FREED uint8_t *bytes = NULL;
     if (where->damage) return qb_fail(cx, QB_STATUS_FORMAT, "%s", where->damage);
     QB_TRY(read_bytes(cx, st, where, &bytes));
     const uint8_t *from = bytes;
     size_t n = (size_t)where->size;
-    qb_status status = QB_OK;
     out->pixel = NULL;
-    if (st->kind->extract) status = st->kind->extract(cx, sample->name, bytes, n, &from, &n, out);
-    if (status == QB_OK) *hash = qb_hash_bytes(from, n);
-    if (status == QB_OK && !out->pixel)
-        status = qb_decoder_decode(cx, dataset->decoder, sample->name, from, n, out);
-    qb_free(bytes);
-    return status;
+    if (st->kind->extract) QB_TRY(st->kind->extract(cx, sample->name, bytes, n, &from, &n, out));
+    *hash = qb_hash_bytes(from, n);
+    if (!out->pixel) QB_TRY(qb_decoder_decode(cx, dataset->decoder, sample->name, from, n, out));
+    return QB_OK;
 }

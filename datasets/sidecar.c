@@ -243,17 +243,15 @@ static qb_status read_preprocess(reader *r) {
 static qb_status read_inline_labels(reader *r, const json_t *list) {
     size_t n = json_array_size(list);
     if (n > QB_CLASSES_MAX) n = QB_CLASSES_MAX + 1; /* qb_labels_from_names refuses */
-    const char **names = qb_alloc(r->cx, n, sizeof *names);
+    QB_FREED const char **names = qb_alloc(r->cx, n, sizeof *names);
     if (!names) return r->cx->code;
-    qb_status status = QB_OK;
-    for (size_t i = 0; i < n && status == QB_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         names[i] = json_string_value(json_array_get(list, i));
-        if (!names[i]) status = wrong_type(r, "labels", "strings", json_array_get(list, i));
+        if (!names[i]) return wrong_type(r, "labels", "strings", json_array_get(list, i));
     }
-    if (status == QB_OK && qb_labels_from_names(r->cx, names, (int)n, &r->sidecar.labels) != QB_OK)
-        status = qb_wrap(r->cx, "%s: key 'labels'", r->sidecar.path);
-    qb_free(names);
-    return status;
+    if (qb_labels_from_names(r->cx, names, (int)n, &r->sidecar.labels) != QB_OK)
+        return qb_wrap(r->cx, "%s: key 'labels'", r->sidecar.path);
+    return QB_OK;
 }
 
 static qb_status read_labels(reader *r) {

@@ -26,13 +26,11 @@ static qb_status add_array(qb_ctx *cx, const char *path, qb_npz_array *array, qb
 }
 
 static qb_status read_npz(qb_ctx *cx, const char *path, const qb_map *map, qb_tensors *out) {
-    qb_npz npz;
+    QB_RELEASED(qb_npz_close) qb_npz npz = {0};
     QB_TRY(qb_npz_open(cx, path, map->data, map->size, &npz));
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < npz.n && status == QB_OK; i++)
-        if (!qb_name_is_label(npz.array[i].name)) status = add_array(cx, path, &npz.array[i], out);
-    qb_npz_close(&npz);
-    return status;
+    for (int32_t i = 0; i < npz.n; i++)
+        if (!qb_name_is_label(npz.array[i].name)) QB_TRY(add_array(cx, path, &npz.array[i], out));
+    return QB_OK;
 }
 
 static qb_status read_raw(qb_ctx *cx, const char *path, const qb_map *map, qb_tensors *out) {
@@ -87,9 +85,7 @@ qb_status qb_tensor_file_read(qb_ctx *cx, const char *path, qb_tensors *out) {
 
 qb_status qb_dataset_read_tensor_file(qb_ctx *cx, const qb_dataset *dataset,
                                       const qb_sample *sample, qb_tensors *out) {
-    char *path = qb_path_join(cx, dataset->root, sample->name);
+    QB_FREED char *path = qb_path_join(cx, dataset->root, sample->name);
     if (!path) return cx->code;
-    qb_status status = qb_tensor_file_read(cx, path, out);
-    qb_free(path);
-    return status;
+    return qb_tensor_file_read(cx, path, out);
 }

@@ -47,19 +47,15 @@ static qb_status remove_rest(qb_ctx *cx, const char *folder, int64_t first) {
 
 static qb_status write_class(qb_ctx *cx, const char *folder, uint64_t seed, int64_t per_class,
                              int32_t label, qb_progress *progress) {
-    qb_status status = QB_OK;
-    char *class_folder = qb_path_join(cx, folder, qb_demo_class_name(label));
+    QB_FREED char *class_folder = qb_path_join(cx, folder, qb_demo_class_name(label));
     if (!class_folder) return cx->code;
-    QB_GO(qb_make_dirs(cx, class_folder));
+    QB_TRY(qb_make_dirs(cx, class_folder));
     for (int64_t index = 0; index < per_class; index++) {
-        QB_GO(qb_check_cancel(cx));
-        QB_GO(write_one(cx, class_folder, seed, index, label));
+        QB_TRY(qb_check_cancel(cx));
+        QB_TRY(write_one(cx, class_folder, seed, index, label));
         qb_progress_step(progress, 1);
     }
-    QB_GO(remove_rest(cx, class_folder, per_class));
-out:
-    qb_free(class_folder);
-    return status;
+    return remove_rest(cx, class_folder, per_class);
 }
 
 qb_status qb_demo_write(qb_ctx *cx, const char *folder, uint64_t seed, int64_t per_class) {

@@ -239,12 +239,10 @@ qb_status qb_part_parse(qb_ctx *cx, const char *name, const char *text, size_t s
 }
 
 qb_status qb_part_load(qb_ctx *cx, const char *path, qb_part *out) {
-    char *text;
+    QB_FREED char *text = NULL;
     size_t size;
     QB_TRY(qb_file_read(cx, path, PART_MAX, &text, &size));
-    const qb_status status = qb_part_parse(cx, path, text, size, out);
-    qb_free(text);
-    return status;
+    return qb_part_parse(cx, path, text, size, out);
 }
 
 /* ---- merging --------------------------------------------------------------------------------- */

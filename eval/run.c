@@ -251,11 +251,9 @@ qb_status qb_run_json(qb_ctx *cx, const qb_run *run, char **out) {
 }
 
 qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path) {
-    char *text;
+    QB_FREED char *text = NULL;
     QB_TRY_WRAP(cx, qb_run_json(cx, run, &text), "%s", path);
-    qb_status status = qb_file_write(cx, path, text, strlen(text));
-    qb_free(text);
-    return status;
+    return qb_file_write(cx, path, text, strlen(text));
 }
 
 /* What the tables cannot say: indices from one list into another, and that pages repeat the name of
@@ -303,10 +301,8 @@ qb_status qb_run_parse(qb_ctx *cx, const char *name, const char *text, size_t si
 }
 
 qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out) {
-    char *text;
+    QB_FREED char *text = NULL;
     size_t size;
     QB_TRY(qb_file_read(cx, path, JSON_MAX, &text, &size));
-    qb_status status = qb_run_parse(cx, path, text, size, out);
-    qb_free(text);
-    return status;
+    return qb_run_parse(cx, path, text, size, out);
 }

@@ -212,6 +212,7 @@ typedef struct qb_run {
 
 qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out);
 void qb_run_free(qb_run *run); /* accepts NULL */
+QB_RELEASE_AT(qb_run, qb_run_free)
 /* Makes names and texts clean (base/text.h): they come from files and folders. */
 qb_status qb_run_clean(qb_ctx *cx, qb_run *run);
 /* The name of the task's own metric, which drops are of; NULL: top-1 (classes, old records). */

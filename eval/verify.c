@@ -80,12 +80,10 @@ static void vectors_release(vectors *v) {
 
 static qb_status vector_load(qb_ctx *cx, const char *folder, const char *kind, int32_t i,
                              bool optional, qb_tensor *out) {
-    char *path = qb_format(cx, "%s/%s_%d.pb", folder, kind, (int)i);
+    QB_FREED char *path = qb_format(cx, "%s/%s_%d.pb", folder, kind, (int)i);
     if (!path) return cx->code;
-    qb_status status = QB_OK;
-    if (!optional || qb_path_exists(path)) status = qb_onnx_load_tensor(cx, path, out, NULL);
-    qb_free(path);
-    return status;
+    if (!optional || qb_path_exists(path)) QB_TRY(qb_onnx_load_tensor(cx, path, out, NULL));
+    return QB_OK;
 }
 
 static qb_status vectors_load(qb_ctx *cx, const qb_graph *graph, const char *folder, vectors *out) {

@@ -63,17 +63,15 @@ static void list_inputs(const qb_graph *graph, const qb_node *node, qb_strbuf *t
 static qb_status report_unknown(qb_ctx *cx, const qb_graph *graph, int32_t index,
                                 const qb_value *value) {
     char label[QB_LABEL_MAX], shape[128];
-    qb_strbuf inputs = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf inputs = {0};
     list_inputs(graph, &graph->nodes[index], &inputs);
-    const qb_status status =
-        qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                "%s: output '%.120s': shape %s depends on the input's values: sizes must be known "
-                "before a run; 'qbench optimize --outputs%s' %s the model before this node",
-                qb_node_text(graph, index, label, sizeof label), value->name,
-                qb_shape_text(&value->shape, shape, sizeof shape), inputs.data ? inputs.data : "",
-                inputs.data ? "ends" : "with its inputs ends");
-    qb_strbuf_release(&inputs);
-    return status;
+    return qb_fail(
+        cx, QB_STATUS_UNSUPPORTED,
+        "%s: output '%.120s': shape %s depends on the input's values: sizes must be known "
+        "before a run; 'qbench optimize --outputs%s' %s the model before this node",
+        qb_node_text(graph, index, label, sizeof label), value->name,
+        qb_shape_text(&value->shape, shape, sizeof shape), inputs.data ? inputs.data : "",
+        inputs.data ? "ends" : "with its inputs ends");
 }
 
 /* After folding, every value that is still there must have its shape. */

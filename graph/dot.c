@@ -94,11 +94,10 @@ static void put_edges(FILE *stream, const qb_graph *graph, const qb_uses *uses) 
 }
 
 qb_status qb_graph_dot(qb_ctx *cx, const qb_graph *graph, FILE *stream) {
-    qb_groups groups = {0};
-    qb_uses uses = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_fuse(cx, graph, &groups));
-    QB_GO(qb_uses_build(cx, graph, &uses));
+    QB_RELEASED(qb_groups_release) qb_groups groups = {0};
+    QB_RELEASED(qb_uses_release) qb_uses uses = {0};
+    QB_TRY(qb_fuse(cx, graph, &groups));
+    QB_TRY(qb_uses_build(cx, graph, &uses));
     fputs("digraph \"", stream);
     put_text(stream, graph->name ? graph->name : "");
     fputs("\" {\n  node [shape=box, style=filled, fontname=sans, fontsize=10];\n"
@@ -110,8 +109,5 @@ qb_status qb_graph_dot(qb_ctx *cx, const qb_graph *graph, FILE *stream) {
     for (int32_t i = 0; i < groups.n; i++) put_group(stream, graph, &groups.group[i], i);
     put_edges(stream, graph, &uses);
     fputs("}\n", stream);
-out:
-    qb_uses_release(&uses);
-    qb_groups_release(&groups);
-    return status;
+    return QB_OK;
 }

@@ -53,16 +53,14 @@ static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index, size_
     const qb_node *node = &graph->nodes[index];
     QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index}));
     int32_t n = node->n_in + node->n_out;
-    qb_tensor *tensors = qb_alloc(cx, (size_t)n, sizeof *tensors);
+    QB_FREED qb_tensor *tensors = qb_alloc(cx, (size_t)n, sizeof *tensors);
     if (!tensors) return cx->code;
     qb_tensor *out = tensors + node->n_in;
     bool done = false;
-    qb_status status = take_tensors(cx, graph, node, most, tensors, out);
-    if (status == QB_OK && runner)
-        status = runner->run(cx, runner->user, graph, index, tensors, out, &done);
-    if (status == QB_OK && !done) status = node->op->eval(cx, node, tensors, out);
-    qb_free(tensors);
-    return status;
+    QB_TRY(take_tensors(cx, graph, node, most, tensors, out));
+    if (runner) QB_TRY(runner->run(cx, runner->user, graph, index, tensors, out, &done));
+    if (!done) QB_TRY(node->op->eval(cx, node, tensors, out));
+    return QB_OK;
 }
 
 qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most,
@@ -79,13 +77,12 @@ qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most,
 
 qb_status qb_graph_isolate(qb_ctx *cx, const qb_graph *graph, int32_t index, const qb_tensor *in,
                            qb_graph **out) {
-    qb_graph *alone;
+    QB_RELEASED(qb_graph_free_at) qb_graph *alone = NULL;
     QB_TRY(qb_graph_clone_sharing(cx, graph, &alone));
-    qb_status status = QB_OK;
     const qb_node *node = &alone->nodes[index];
     int32_t n = 0,
             *outputs = qb_arena_alloc(cx, alone->arena, (size_t)node->n_out, sizeof *outputs);
-    if (!outputs) QB_GO(cx->code);
+    if (!outputs) return cx->code;
     for (int32_t i = 0; i < alone->n_nodes; i++)
         if (i != index) qb_graph_kill_node(alone, i);
     for (int32_t k = 0; k < node->n_out; k++)
@@ -97,14 +94,12 @@ qb_status qb_graph_isolate(qb_ctx *cx, const qb_graph *graph, int32_t index, con
         if (!value || value->data || qb_graph_is_input(alone, node->in[k])) continue;
         value->dtype = in[k].desc.dtype;
         value->shape = in[k].desc.shape;
-        QB_GO(qb_graph_add_input(cx, alone, node->in[k]));
+        QB_TRY(qb_graph_add_input(cx, alone, node->in[k]));
     }
-    QB_GO(qb_graph_sweep(cx, alone));
+    QB_TRY(qb_graph_sweep(cx, alone));
     *out = alone;
     alone = NULL;
-out:
-    qb_graph_free(alone);
-    return status;
+    return QB_OK;
 }
 
 /* ---- the split ------------------------------------------------------------------------------- */
@@ -165,16 +160,15 @@ static qb_status need_output(qb_ctx *cx, qb_graph *head, const char *name, int32
 
 /* The nodes behind, out of a bound graph; what they read becomes an input. */
 static qb_status cut_tail(qb_ctx *cx, const qb_graph *bound, const bool *late, qb_graph **out) {
-    qb_graph *tail;
+    QB_RELEASED(qb_graph_free_at) qb_graph *tail = NULL;
     QB_TRY(qb_graph_clone(cx, bound, &tail));
-    qb_status status = QB_OK;
     int32_t kept = 0;
-    bool *is_input = qb_alloc(cx, (size_t)bound->n_values, sizeof *is_input);
+    QB_FREED bool *is_input = qb_alloc(cx, (size_t)bound->n_values, sizeof *is_input);
     if (!is_input || tail->n_values != bound->n_values)
-        QB_GO(is_input ? qb_fail(cx, QB_STATUS_INTERNAL, "dead values in a bound graph")
-                       : cx->code);
+        QB_TRY(is_input ? qb_fail(cx, QB_STATUS_INTERNAL, "dead values in a bound graph")
+                        : cx->code);
     int32_t *outputs = qb_arena_alloc(cx, tail->arena, (size_t)tail->n_outputs, sizeof *outputs);
-    if (!outputs) QB_GO(cx->code);
+    if (!outputs) return cx->code;
     for (int32_t i = 0; i < tail->n_outputs; i++)
         if (late[tail->outputs[i]]) outputs[kept++] = tail->outputs[i];
     qb_graph_set_outputs(tail, outputs, kept);
@@ -192,16 +186,13 @@ static qb_status cut_tail(qb_ctx *cx, const qb_graph *bound, const bool *late, q
             const int32_t id = node->in[k];
             if (id < 0 || late[id] || tail->values[id].data || is_input[id]) continue;
             is_input[id] = true;
-            QB_GO(qb_graph_add_input(cx, tail, id));
+            QB_TRY(qb_graph_add_input(cx, tail, id));
         }
     }
-    QB_GO(kill_idle(cx, tail));
+    QB_TRY(kill_idle(cx, tail));
     *out = tail;
     tail = NULL;
-out:
-    qb_free(is_input);
-    qb_graph_free(tail);
-    return status;
+    return QB_OK;
 }
 
 /* Evaluation by the definitions knows floats only. */

@@ -131,13 +131,10 @@ static qb_status match_resize(qb_rewrite *rw, int32_t index) {
 static qb_status add_places(qb_rewrite *rw, int32_t index, const qb_shape *grid, int32_t *out) {
     const int64_t n = grid->dim[grid->rank - 1], pixels = qb_shape_count(grid) / n / grid->dim[0];
     const qb_shape shape = {2, {pixels, n + 1}};
-    float *places = qb_alloc(rw->cx, (size_t)(pixels * (n + 1)), sizeof *places);
+    QB_FREED float *places = qb_alloc(rw->cx, (size_t)(pixels * (n + 1)), sizeof *places);
     if (!places) return rw->cx->code;
     qb_node_affine_places(&rw->graph->nodes[index], grid, places);
-    const qb_status status =
-        qb_rewrite_floats(rw, rw->graph->nodes[index].out[0], "_places", &shape, places, out);
-    qb_free(places);
-    return status;
+    return qb_rewrite_floats(rw, rw->graph->nodes[index].out[0], "_places", &shape, places, out);
 }
 
 static qb_status match_affine(qb_rewrite *rw, int32_t index) {

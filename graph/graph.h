@@ -61,6 +61,7 @@ typedef struct qb_graph {
 
 qb_status qb_graph_create(qb_ctx *cx, qb_graph **out);
 void qb_graph_free(qb_graph *graph); /* accepts NULL */
+QB_RELEASE_AT(qb_graph, qb_graph_free)
 /* A deep copy that shares nothing. Dead values are dropped. */
 qb_status qb_graph_clone(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
 /* The same with the constants and names of `graph` itself, which must outlive the copy. */

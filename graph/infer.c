@@ -33,7 +33,7 @@ void qb_disguise_end(qb_graph *graph, qb_disguise *disguise) {
 static qb_status wrap_with_inputs(qb_ctx *cx, const qb_graph *graph, int32_t node) {
     const qb_node *it = &graph->nodes[node];
     char label[QB_LABEL_MAX], shape[128], why[QB_MESSAGE_MAX];
-    qb_strbuf text = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf text = {0};
     for (int32_t i = 0; i < it->n_in && i < 8; i++) {
         if (i) qb_strbuf_add(&text, ", ");
         if (it->in[i] < 0) {
@@ -46,11 +46,9 @@ static qb_status wrap_with_inputs(qb_ctx *cx, const qb_graph *graph, int32_t nod
     }
     if (it->n_in > 8) qb_strbuf_addf(&text, ", %d more", (int)it->n_in - 8);
     snprintf(why, sizeof why, "%s", cx->message);
-    qb_status status =
-        qb_fail(cx, cx->code, "%s: %s (inputs: %s)", qb_node_text(graph, node, label, sizeof label),
-                why, text.size && !text.failed ? text.data : "none");
-    qb_strbuf_release(&text);
-    return status;
+    return qb_fail(cx, cx->code, "%s: %s (inputs: %s)",
+                   qb_node_text(graph, node, label, sizeof label), why,
+                   text.size && !text.failed ? text.data : "none");
 }
 
 /* An operator must leave each output with a type and a sane shape. */

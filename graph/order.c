@@ -59,7 +59,7 @@ typedef struct sorter {
 static qb_status report_cycle(qb_ctx *cx, const sorter *s, int32_t node) {
     int32_t start = s->depth - 1;
     while (s->stack[start] != node) start--;
-    qb_strbuf text = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf text = {0};
     char label[QB_LABEL_MAX];
     for (int32_t i = start; i < s->depth; i++) {
         if (i - start == 8 && s->depth - i > 1) {
@@ -69,10 +69,8 @@ static qb_status report_cycle(qb_ctx *cx, const sorter *s, int32_t node) {
         qb_strbuf_addf(&text, "%s -> ", qb_node_text(s->graph, s->stack[i], label, sizeof label));
     }
     qb_strbuf_add(&text, qb_node_text(s->graph, node, label, sizeof label));
-    qb_status status =
-        qb_fail(cx, QB_STATUS_FORMAT, "the graph has a cycle: %s", text.failed ? label : text.data);
-    qb_strbuf_release(&text);
-    return status;
+    return qb_fail(cx, QB_STATUS_FORMAT, "the graph has a cycle: %s",
+                   text.failed ? label : text.data);
 }
 
 static qb_status visit(qb_ctx *cx, sorter *s, int32_t root) {

@@ -7,19 +7,16 @@
 #include "graph/passes_internal.h"
 
 qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_rewrite_release) qb_rewrite rw = {.cx = cx, .graph = graph};
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (!graph->nodes[i].op) continue;
-        QB_GO(qb_rewrite_refresh(&rw));
-        QB_GO(match(&rw, i));
+        QB_TRY(qb_rewrite_refresh(&rw));
+        QB_TRY(match(&rw, i));
     }
-    if (rw.n_changes > 0) QB_GO(qb_rewrite_check(&rw));
-    if (rw.unsorted) QB_GO(qb_graph_sort(cx, graph));
+    if (rw.n_changes > 0) QB_TRY(qb_rewrite_check(&rw));
+    if (rw.unsorted) QB_TRY(qb_graph_sort(cx, graph));
     *n_changes = rw.n_changes;
-out:
-    qb_rewrite_release(&rw);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_rewrite_fuse(qb_rewrite *rw, qb_match match, int32_t *n_changes) {

@@ -157,11 +157,9 @@ qb_status qb_affine_fold(qb_rewrite *rw, int32_t node, const double *scale, cons
     if (matmul && shift && (graph->values[data].shape.rank != 2 || !qb_op_find("Gemm", "")))
         return QB_OK;
     size_t count = (size_t)qb_shape_count(&graph->values[graph->nodes[node].in[1]].shape);
-    float *numbers = qb_alloc(rw->cx, (size_t)a.channels + count, sizeof *numbers);
+    QB_FREED float *numbers = qb_alloc(rw->cx, (size_t)a.channels + count, sizeof *numbers);
     if (!numbers) return rw->cx->code;
-    qb_status status = fold(rw, &a, scale, shift, out, numbers, done);
-    qb_free(numbers);
-    return status;
+    return fold(rw, &a, scale, shift, out, numbers, done);
 }
 
 qb_affine qb_affine_of(const qb_node *node) {
@@ -198,13 +196,11 @@ static qb_status pixel_conv(qb_rewrite *rw, int32_t node, int32_t x, int64_t n, 
 
 qb_status qb_affine_conv(qb_rewrite *rw, int32_t node, int32_t x, int64_t n, const double *scale,
                          const double *shift) {
-    float *numbers = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *numbers);
+    QB_FREED float *numbers = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *numbers);
     if (!numbers) return rw->cx->code;
     for (int64_t i = 0; i < n; i++) {
         numbers[i] = (float)scale[i];
         numbers[n + i] = (float)shift[i];
     }
-    const qb_status status = pixel_conv(rw, node, x, n, numbers, numbers + n);
-    qb_free(numbers);
-    return status;
+    return pixel_conv(rw, node, x, n, numbers, numbers + n);
 }

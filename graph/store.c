@@ -415,21 +415,19 @@ static qb_status check(reader *r) {
         if (r->cx->code == QB_STATUS_INTERNAL) r->cx->code = QB_STATUS_FORMAT; /* not our bug */
         return qb_wrap(r->cx, "%s", r->name);
     }
-    qb_shape *stored = qb_alloc(r->cx, (size_t)graph->n_values, sizeof *stored);
-    qb_dtype *types = qb_alloc(r->cx, (size_t)graph->n_values, sizeof *types);
-    qb_status status = stored && types ? QB_OK : r->cx->code;
-    for (int32_t i = 0; status == QB_OK && i < graph->n_values; i++) {
+    QB_FREED qb_shape *stored = qb_alloc(r->cx, (size_t)graph->n_values, sizeof *stored);
+    QB_FREED qb_dtype *types = qb_alloc(r->cx, (size_t)graph->n_values, sizeof *types);
+    if (!stored || !types) return r->cx->code;
+    for (int32_t i = 0; i < graph->n_values; i++) {
         stored[i] = graph->values[i].shape;
         types[i] = graph->values[i].dtype;
     }
-    if (status == QB_OK && qb_graph_infer(r->cx, graph) != QB_OK)
-        status = qb_wrap(r->cx, "%s", r->name);
-    for (int32_t i = 0; status == QB_OK && i < graph->n_values; i++)
+    if (qb_graph_infer(r->cx, graph) != QB_OK) QB_TRY(qb_wrap(r->cx, "%s", r->name));
+    for (int32_t i = 0; i < graph->n_values; i++)
         if (!qb_shape_equal(&stored[i], &graph->values[i].shape) ||
             types[i] != graph->values[i].dtype)
-            status = bad(r, "a stored shape or type is not the one that follows from the inputs");
-    QB_FREE_ALL(stored, types);
-    return status;
+            QB_TRY(bad(r, "a stored shape or type is not the one that follows from the inputs"));
+    return QB_OK;
 }
 
 qb_status qb_graph_restore(qb_ctx *cx, const char *name, const void *bytes, size_t size,

@@ -125,9 +125,7 @@ qb_status qb_graph_verify(qb_ctx *cx, const qb_graph *graph) {
     QB_TRY(check_ids(cx, graph, graph->inputs, graph->n_inputs, false, "inputs"));
     QB_TRY(check_ids(cx, graph, graph->outputs, graph->n_outputs, false, "outputs"));
     for (int32_t i = 0; i < graph->n_values; i++) QB_TRY(check_value(cx, graph, i));
-    bool *defined = qb_alloc(cx, (size_t)graph->n_values, sizeof *defined);
+    QB_FREED bool *defined = qb_alloc(cx, (size_t)graph->n_values, sizeof *defined);
     if (!defined) return cx->code;
-    qb_status status = check_order(cx, graph, defined);
-    qb_free(defined);
-    return status;
+    return check_order(cx, graph, defined);
 }

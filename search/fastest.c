@@ -75,15 +75,11 @@ out:
 }
 
 static qb_status of_floats(qb_ctx *cx, choice *c, qb_dtype floats) {
-    qb_step_times times = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_step_times_release) qb_step_times times = {0};
     candidate *all;
-    QB_GO(enter(cx, c, "all float", floats, NULL, true, &all));
-    QB_GO(qb_step_times_measure(cx, all->engine, &c->inputs, PROFILES, &times));
-    QB_GO(propose(cx, c, floats, &times));
-out:
-    qb_step_times_release(&times);
-    return status;
+    QB_TRY(enter(cx, c, "all float", floats, NULL, true, &all));
+    QB_TRY(qb_step_times_measure(cx, all->engine, &c->inputs, PROFILES, &times));
+    return propose(cx, c, floats, &times);
 }
 
 /* The candidate that takes the least time; the first one unless another is clearly faster. */

@@ -129,14 +129,12 @@ qb_status qb_space_quantize(qb_ctx *cx, const qb_space *s, const qb_alternative 
     const qb_space_way *way = &s->way[a->way];
     qb_quant_options options = way->options;
     int32_t n = 0;
-    const char **values = qb_alloc(cx, (size_t)s->n + 1, sizeof *values);
+    QB_FREED const char **values = qb_alloc(cx, (size_t)s->n + 1, sizeof *values);
     if (!values) return cx->code;
     for (int32_t g = 0; g < s->n; g++)
         if (a->is_float[g]) values[n++] = s->group[g].value;
     options.float_values = values;
-    const qb_status status = qb_quantize(cx, way->graph, way->table, &options, out, NULL);
-    qb_free(values);
-    return status;
+    return qb_quantize(cx, way->graph, way->table, &options, out, NULL);
 }
 
 qb_build_spec qb_space_spec(const qb_space *s, const qb_alternative *a) {
@@ -148,11 +146,9 @@ qb_build_spec qb_space_spec(const qb_space *s, const qb_alternative *a) {
 
 qb_status qb_space_build(qb_ctx *cx, const qb_space *s, const qb_alternative *a, qb_engine **out) {
     const qb_build_spec spec = qb_space_spec(s, a);
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_space_quantize(cx, s, a, &graph));
-    const qb_status status = qb_engine_build(cx, graph, &spec, out);
-    qb_graph_free(graph);
-    return status;
+    return qb_engine_build(cx, graph, &spec, out);
 }
 
 int32_t qb_space_count_float(const qb_space *s, const qb_alternative *a) {

@@ -27,8 +27,8 @@ static double divergence(const qb_mass *m, int32_t at) {
 }
 
 static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
-    qb_mass *m = qb_alloc(cx, 1, sizeof *m);
-    double *count = qb_alloc(cx, QB_SIDE_BINS, sizeof *count);
+    QB_FREED qb_mass *m = qb_alloc(cx, 1, sizeof *m);
+    QB_FREED double *count = qb_alloc(cx, QB_SIDE_BINS, sizeof *count);
     if (m && count) {
         for (int32_t i = 0; i < sides->n; i++) count[i] = sides->right[i] + sides->left[i];
         count[0] = sides->n > 1 ? count[1] : 0;
@@ -44,9 +44,7 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
         }
         *out = (qb_kept){-at, at};
     }
-    qb_status status = m && count ? QB_OK : cx->code;
-    QB_FREE_ALL(count, m);
-    return status;
+    return m && count ? QB_OK : cx->code;
 }
 
 const qb_entropy_peer qb_entropy_nvidia = {.most = 2048, .keep = keep};

@@ -39,15 +39,12 @@ void qb_sides_init(const qb_stats *stats, int32_t most, qb_sides *out) {
 
 qb_status qb_entropy_peer_range(qb_ctx *cx, const qb_stats *stats, const qb_entropy_peer *peer,
                                 qb_range *out) {
-    qb_sides *sides = qb_alloc(cx, 1, sizeof *sides);
+    QB_FREED qb_sides *sides = qb_alloc(cx, 1, sizeof *sides);
     if (!sides) return cx->code;
     qb_sides_init(stats, peer->most, sides);
     qb_kept kept;
-    qb_status status = peer->keep(cx, sides, &kept);
-    if (status == QB_OK) {
-        const double scale = sides->width / qb_stats_edge(stats, QB_SIDE_BINS + 1);
-        *out = qb_range_of_bins(stats, kept.lo * scale, kept.hi * scale);
-    }
-    qb_free(sides);
-    return status;
+    QB_TRY(peer->keep(cx, sides, &kept));
+    const double scale = sides->width / qb_stats_edge(stats, QB_SIDE_BINS + 1);
+    *out = qb_range_of_bins(stats, kept.lo * scale, kept.hi * scale);
+    return QB_OK;
 }

@@ -34,8 +34,8 @@ static double divergence(const qb_mass *m, int32_t at) {
 }
 
 static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
-    qb_mass *m = qb_alloc(cx, 1, sizeof *m);
-    double *count = qb_alloc(cx, QB_SIDE_BINS, sizeof *count);
+    QB_FREED qb_mass *m = qb_alloc(cx, 1, sizeof *m);
+    QB_FREED double *count = qb_alloc(cx, QB_SIDE_BINS, sizeof *count);
     if (m && count) {
         const int32_t n = (sides->n + LEVELS - 1) / LEVELS * LEVELS, dropped = (int32_t)(n * 0.002);
         for (int32_t i = 0; i < sides->n; i++)
@@ -53,9 +53,7 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
         }
         *out = (qb_kept){-at, at};
     }
-    qb_status status = m && count ? QB_OK : cx->code;
-    QB_FREE_ALL(count, m);
-    return status;
+    return m && count ? QB_OK : cx->code;
 }
 
 const qb_entropy_peer qb_entropy_ppq = {.most = 4096, .keep = keep};

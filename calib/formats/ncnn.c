@@ -65,13 +65,10 @@ static void drop(qb_ranges *ranges, const qb_ranges *in_float) {
 static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_ranges *out) {
     const char *at = bytes, *end = bytes + size;
     qb_line line = {0};
-    qb_ranges in_float = {0};
-    qb_status status = QB_OK;
-    while (status == QB_OK && qb_line_next(&at, end, &line))
-        status = read_line(cx, &line, &in_float, out);
-    if (status == QB_OK) drop(out, &in_float);
-    qb_ranges_release(&in_float);
-    return status;
+    QB_RELEASED(qb_ranges_release) qb_ranges in_float = {0};
+    while (qb_line_next(&at, end, &line)) QB_TRY(read_line(cx, &line, &in_float, out));
+    drop(out, &in_float);
+    return QB_OK;
 }
 
 /* ---- writing ---- */

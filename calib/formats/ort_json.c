@@ -40,13 +40,11 @@ static qb_status read_tensors(qb_ctx *cx, json_t *tensors, qb_ranges *out) {
 }
 
 static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_ranges *out) {
-    json_t *root;
+    json_auto_t *root = NULL;
     QB_TRY(qb_ranges_parse_json(cx, bytes, size, &root));
     const char *class = json_string_value(json_object_get(root, "CLS"));
     const bool whole = class && strcmp(class, "TensorsData") == 0;
-    qb_status status = read_tensors(cx, whole ? json_object_get(root, "data") : root, out);
-    json_decref(root);
-    return status;
+    return read_tensors(cx, whole ? json_object_get(root, "data") : root, out);
 }
 
 static json_t *value(const qb_named_range *range) {

@@ -23,11 +23,9 @@ static qb_status read_tensors(qb_ctx *cx, json_t *root, qb_ranges *out) {
 }
 
 static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_ranges *out) {
-    json_t *root;
+    json_auto_t *root = NULL;
     QB_TRY(qb_ranges_parse_json(cx, bytes, size, &root));
-    qb_status status = read_tensors(cx, root, out);
-    json_decref(root);
-    return status;
+    return read_tensors(cx, root, out);
 }
 
 static json_t *value(const qb_named_range *range) { return json_real(qb_named_range_amax(range)); }

@@ -52,38 +52,30 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const qb_calib_format *format;
     if (!o->format) return qb_fail(cx, QB_STATUS_USAGE, "calib export: give --format");
     QB_TRY(qb_calib_format_find(cx, o->format, &format));
-    qb_project project = {0};
-    qb_graph *graph = NULL;
-    qb_table *calibration = NULL;
-    qb_ranges ranges = {0};
-    char *path = NULL;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_table_free_at) qb_table *calibration = NULL;
+    QB_RELEASED(qb_ranges_release) qb_ranges ranges = {0};
+    QB_FREED char *path = NULL;
     int32_t method;
     qb_common common = o->common;
     common.out = NULL; /* names the result, not a folder of artifacts */
-    qb_status status = QB_OK;
-    QB_GO(qb_project_open(cx, &common, &o->project, true, &project));
-    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    QB_GO(load_table(cx, &project, graph, arguments->n > 0 ? arguments->item[0] : NULL,
-                     &calibration));
-    QB_GO(find_method(cx, o, calibration, &method));
-    QB_GO(qb_ranges_of_table(cx, calibration, method, &ranges));
+    QB_TRY(qb_project_open(cx, &common, &o->project, true, &project));
+    QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    QB_TRY(load_table(cx, &project, graph, arguments->n > 0 ? arguments->item[0] : NULL,
+                      &calibration));
+    QB_TRY(find_method(cx, o, calibration, &method));
+    QB_TRY(qb_ranges_of_table(cx, calibration, method, &ranges));
     path = output_path(cx, o, &project, format);
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_ranges_save(cx, &ranges, format, graph, path));
+    if (!path) return cx->code;
+    QB_TRY(qb_ranges_save(cx, &ranges, format, graph, path));
     if (!qb_json_on_stdout(&o->common))
         printf("%s: %d tensors, %s, for %s\n", QB_SHOWN(path), ranges.n,
                calibration->method[method], format->name);
-    QB_GO(qb_json_out(cx, &o->common,
-                      json_pack("{s:s, s:o, s:s, s:s, s:i}", "schema", "qbench.calib-export/1",
-                                "file", qb_json_text(path), "format", format->name, "method",
-                                calibration->method[method], "tensors", ranges.n)));
-out:
-    qb_free(path);
-    qb_ranges_release(&ranges);
-    qb_table_free(calibration);
-    qb_graph_free(graph);
-    qb_project_close(&project);
-    return status;
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o, s:s, s:s, s:i}", "schema", "qbench.calib-export/1",
+                                 "file", qb_json_text(path), "format", format->name, "method",
+                                 calibration->method[method], "tensors", ranges.n));
 }
 
 const qb_command qb_calib_command_export = {

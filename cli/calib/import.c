@@ -32,24 +32,17 @@ static qb_status report(qb_ctx *cx, const options *o, const char *path, const qb
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     if (arguments->n < 1) return qb_fail(cx, QB_STATUS_USAGE, "calib import: which file?");
-    qb_project project = {0};
-    qb_graph *graph = NULL;
-    qb_foreign foreign = {0};
-    char *path = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_project_open(cx, &o->common, &o->project, true, &project));
-    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    QB_GO(qb_foreign_load(cx, arguments->item[0], o->format, project.model, graph, &foreign));
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_foreign_release) qb_foreign foreign = {0};
+    QB_FREED char *path = NULL;
+    QB_TRY(qb_project_open(cx, &o->common, &o->project, true, &project));
+    QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    QB_TRY(qb_foreign_load(cx, arguments->item[0], o->format, project.model, graph, &foreign));
     path = qb_project_artifact(cx, &project, "calib.h5");
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_table_save(cx, foreign.table, path));
-    QB_GO(report(cx, o, path, &foreign));
-out:
-    qb_free(path);
-    qb_foreign_release(&foreign);
-    qb_graph_free(graph);
-    qb_project_close(&project);
-    return status;
+    if (!path) return cx->code;
+    QB_TRY(qb_table_save(cx, foreign.table, path));
+    return report(cx, o, path, &foreign);
 }
 
 const qb_command qb_calib_command_import = {

@@ -99,12 +99,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (arguments->n < 2 || !o->common.out)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "calib merge: expected two or more .calib.h5 files and -o FILE");
-    qb_table *result;
+    QB_RELEASED(qb_table_free_at) qb_table *result = NULL;
     QB_TRY(merge(cx, o, arguments, &result));
-    qb_status status = qb_table_save(cx, result, o->common.out);
-    if (status == QB_OK) status = report(cx, o, result);
-    qb_table_free(result);
-    return status;
+    QB_TRY(qb_table_save(cx, result, o->common.out));
+    return report(cx, o, result);
 }
 
 const qb_command qb_calib_command_merge = {

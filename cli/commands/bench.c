@@ -304,13 +304,11 @@ static qb_status show_profile(qb_ctx *cx, const options *o, const qb_engine *eng
     qb_bench_steps steps;
     const int64_t runs = o->iterations < 1000 ? o->iterations : 1000;
     QB_TRY(qb_bench_profile(cx, engine, inputs, runs, &steps));
-    json_t *profile = qb_bench_profile_json(engine, &steps, median_ms);
+    json_auto_t *profile = qb_bench_profile_json(engine, &steps, median_ms);
     qb_bench_steps_release(&steps);
     if (o->profile && !qb_json_on_stdout(&o->common)) qb_bench_profile_print(profile);
-    qb_status status = QB_OK;
-    if (o->export_profile) status = export_json(cx, o->export_profile, json_incref(profile));
-    json_decref(profile);
-    return status;
+    if (o->export_profile) QB_TRY(export_json(cx, o->export_profile, json_incref(profile)));
+    return QB_OK;
 }
 
 static void print_layers(const qb_engine *engine) {

@@ -192,14 +192,10 @@ out:
 
 static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
                         const qb_graph *graph, const char *path) {
-    qb_table *result;
+    QB_RELEASED(qb_table_free_at) qb_table *result = NULL;
     QB_TRY(qb_stage_choose(cx, project, graph, o->from, o->method, &result));
-    qb_status status = qb_table_save(cx, result, path);
-    if (status == QB_OK)
-        status = show_result(cx, o, project, path, result, &(qb_calib_memory){0}, &(qb_holdout){0},
-                             NULL);
-    qb_table_free(result);
-    return status;
+    QB_TRY(qb_table_save(cx, result, path));
+    return show_result(cx, o, project, path, result, &(qb_calib_memory){0}, &(qb_holdout){0}, NULL);
 }
 
 /* --from runs nothing: what is about a run would be ignored. */

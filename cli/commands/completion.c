@@ -275,15 +275,13 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         return qb_fail(cx, QB_STATUS_USAGE, "unknown shell '%s': expected bash, zsh or fish",
                        arguments->item[0]);
     qb_strbuf buf = {0};
-    char *script;
+    QB_FREED char *script = NULL;
     shell->script(&buf);
     QB_TRY(qb_strbuf_take(cx, &buf, &script));
     if (!qb_json_on_stdout(&o->common)) fputs(script, stdout);
-    qb_status status = qb_json_out(cx, &o->common,
-                                   json_pack("{s:s, s:s, s:s}", "schema", "qbench.completion/1",
-                                             "shell", shell->name, "script", script));
-    qb_free(script);
-    return status;
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:s, s:s}", "schema", "qbench.completion/1", "shell",
+                                 shell->name, "script", script));
 }
 
 const qb_command qb_command_completion = {

@@ -54,20 +54,14 @@ static qb_status write_inputs(qb_ctx *cx, const options *o, const layout *l) {
 }
 
 static qb_status calibrate(qb_ctx *cx, const qb_project *project) {
-    qb_graph *graph;
-    qb_table *calibration = NULL;
-    char *path = NULL;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_table_free_at) qb_table *calibration = NULL;
+    QB_FREED char *path = NULL;
     QB_TRY(qb_stage_load(cx, project, NULL, &graph, NULL));
-    qb_status status = QB_OK;
-    QB_GO(qb_stage_calibrate(cx, project, graph, &(qb_calibrate_settings){0}, &calibration, NULL));
+    QB_TRY(qb_stage_calibrate(cx, project, graph, &(qb_calibrate_settings){0}, &calibration, NULL));
     path = qb_project_artifact(cx, project, "calib.h5");
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_table_save(cx, calibration, path));
-out:
-    qb_free(path);
-    qb_table_free(calibration);
-    qb_graph_free(graph);
-    return status;
+    if (!path) return cx->code;
+    return qb_table_save(cx, calibration, path);
 }
 
 /* The last one is what comes out when nobody takes care: one scale a weight tensor, symmetric
@@ -82,23 +76,18 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
                                           .duration_s = 0.5,
                                           .layers = true,
                                           .thumbnail = 64};
-    qb_run *result = NULL;
-    char *path = qb_project_record(cx, project);
-    qb_status status = QB_OK;
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_stage_compare(cx, project, &settings, &result));
-    QB_GO(qb_results_describe(cx, &o->common, result));
-    QB_GO(qb_results_save(cx, path, result));
-    QB_GO(qb_results_show(cx, &o->common, result));
+    QB_RELEASED(qb_run_free_at) qb_run *result = NULL;
+    QB_FREED char *path = qb_project_record(cx, project);
+    if (!path) return cx->code;
+    QB_TRY(qb_stage_compare(cx, project, &settings, &result));
+    QB_TRY(qb_results_describe(cx, &o->common, result));
+    QB_TRY(qb_results_save(cx, path, result));
+    QB_TRY(qb_results_show(cx, &o->common, result));
     if (!qb_json_on_stdout(&o->common))
         printf("\nEverything is in %s/: go on from there, for example\n"
                "  cd %s && qbench gate --max-drop 1.0 --precision int8\n",
                l->folder, l->folder);
-    QB_GO(qb_results_page(cx, &o->common, project->out_dir, result));
-out:
-    qb_free(path);
-    qb_run_free(result);
-    return status;
+    return qb_results_page(cx, &o->common, project->out_dir, result);
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

@@ -32,10 +32,8 @@ static qb_status look_at_all(qb_ctx *cx, qb_diagnosis *diagnosis) {
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     (void)arguments;
     const options *o = opts;
-    qb_diagnosis diagnosis = {.common = &o->common};
-    qb_status status = look_at_all(cx, &diagnosis);
-    qb_diagnosis_release(&diagnosis);
-    return status;
+    QB_RELEASED(qb_diagnosis_release) qb_diagnosis diagnosis = {.common = &o->common};
+    return look_at_all(cx, &diagnosis);
 }
 
 const qb_command qb_command_doctor = {

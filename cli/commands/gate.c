@@ -86,12 +86,9 @@ static qb_status check_model(qb_ctx *cx, const char *model, const verdict *v) {
 static qb_status refuse_ignored(qb_ctx *cx, const options *o, const char *record, bool named) {
     static const char *const measuring[] = {"model", "disable-pass", QB_BUILD_OPTION_NAMES,
                                             QB_DATA_OPTION_NAMES, NULL};
-    char *why = qb_format(cx, "gate: %s is judged as it is", record);
+    QB_FREED char *why = qb_format(cx, "gate: %s is judged as it is", record);
     if (!why) return cx->code;
-    const qb_status status =
-        qb_options_refuse(cx, &qb_command_gate, o, named ? measuring : measuring + 1, why);
-    qb_free(why);
-    return status;
+    return qb_options_refuse(cx, &qb_command_gate, o, named ? measuring : measuring + 1, why);
 }
 
 /* Options of limits that there are not. */
@@ -216,12 +213,10 @@ static void report_error(qb_ctx *cx, const options *o) {
 
 /* The record that no word of the command line names. */
 static qb_status check_outputs(qb_ctx *cx, const options *o) {
-    char *record = qb_path_join(cx, o->common.out, "compare.json");
+    QB_FREED char *record = qb_path_join(cx, o->common.out, "compare.json");
     if (!record) return cx->code;
-    qb_status status = qb_output_check(cx, "--json", o->common.json, record);
-    if (status == QB_OK) status = qb_output_check(cx, "--junit", o->junit, record);
-    qb_free(record);
-    return status;
+    QB_TRY(qb_output_check(cx, "--json", o->common.json, record));
+    return qb_output_check(cx, "--junit", o->junit, record);
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

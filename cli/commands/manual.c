@@ -164,18 +164,15 @@ typedef struct book {
 
 static qb_status write_page(book *b, const qb_command *command) {
     qb_ctx *cx = b->cx;
-    qb_status status = QB_OK;
-    char *text = NULL, *path = NULL, *page = page_name(cx, command);
-    char *file = page ? qb_format(cx, "%s.1", page) : NULL;
-    if (!file) QB_GO(cx->code);
+    QB_FREED char *text = NULL, *path = NULL, *page = page_name(cx, command);
+    QB_FREED char *file = page ? qb_format(cx, "%s.1", page) : NULL;
+    if (!file) return cx->code;
     path = qb_path_join(cx, b->folder, file);
-    if (!path) QB_GO(cx->code);
-    QB_GO(page_text(cx, page, command, &text));
-    QB_GO(qb_file_write(cx, path, text, strlen(text)));
+    if (!path) return cx->code;
+    QB_TRY(page_text(cx, page, command, &text));
+    QB_TRY(qb_file_write(cx, path, text, strlen(text)));
     json_array_append_new(b->files, qb_json_text(path));
-out:
-    QB_FREE_ALL(page, file, path, text);
-    return status;
+    return QB_OK;
 }
 
 static void add_page(const qb_command *command, void *user) {
@@ -203,16 +200,12 @@ static qb_status print_one(qb_ctx *cx, const options *o, const qb_opt_list *word
     char **word = (char **)words->item;
     const qb_command *command = n > 0 ? qb_command_of_words(cx, &n, &word) : NULL;
     if (cx->code != QB_OK) return cx->code;
-    char *page = page_name(cx, command), *text = NULL;
-    qb_status status = page ? page_text(cx, page, command, &text) : cx->code;
-    if (status == QB_OK) {
-        if (!qb_json_on_stdout(&o->common)) fputs(text, stdout);
-        status = qb_json_out(
-            cx, &o->common,
-            json_pack("{s:s, s:s, s:s}", "schema", "qbench.manual/1", "page", page, "roff", text));
-    }
-    QB_FREE_ALL(page, text);
-    return status;
+    QB_FREED char *page = page_name(cx, command), *text = NULL;
+    QB_TRY(page ? page_text(cx, page, command, &text) : cx->code);
+    if (!qb_json_on_stdout(&o->common)) fputs(text, stdout);
+    return qb_json_out(
+        cx, &o->common,
+        json_pack("{s:s, s:s, s:s}", "schema", "qbench.manual/1", "page", page, "roff", text));
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

@@ -104,15 +104,11 @@ static qb_status target_of(qb_ctx *cx, const options *o, const form *f, char **o
         *out = qb_strdup(cx, place);
         return *out ? QB_OK : cx->code;
     }
-    char *name = f->file ? qb_strdup(cx, f->file) : qb_format(cx, "report%s", f->suffix);
-    qb_status status = name ? QB_OK : cx->code;
-    if (status == QB_OK && place) status = qb_make_dirs(cx, place);
-    if (status == QB_OK) {
-        *out = qb_path_join(cx, place, name);
-        if (!*out) status = cx->code;
-    }
-    qb_free(name);
-    return status;
+    QB_FREED char *name = f->file ? qb_strdup(cx, f->file) : qb_format(cx, "report%s", f->suffix);
+    if (!name) return cx->code;
+    if (place) QB_TRY(qb_make_dirs(cx, place));
+    *out = qb_path_join(cx, place, name);
+    return *out ? QB_OK : cx->code;
 }
 
 /* Has the form charts, there? The tables alone have none. */
@@ -123,22 +119,18 @@ static bool draws(const form *f, const char *path) {
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     const form *f;
-    qb_run *record = NULL;
-    char *path = NULL;
-    qb_status status = QB_OK;
-    QB_GO(find_form(cx, o, &f));
-    QB_GO(qb_run_load(cx, arguments->n > 0 ? arguments->item[0] : "compare.json", &record));
-    QB_GO(target_of(cx, o, f, &path));
+    QB_RELEASED(qb_run_free_at) qb_run *record = NULL;
+    QB_FREED char *path = NULL;
+    QB_TRY(find_form(cx, o, &f));
+    QB_TRY(qb_run_load(cx, arguments->n > 0 ? arguments->item[0] : "compare.json", &record));
+    QB_TRY(target_of(cx, o, f, &path));
     if (o->no_figures && !draws(f, path))
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "%s has no charts: --no-figures would be ignored",
-                      f->name));
-    if (arguments->n == 0) QB_GO(qb_output_check(cx, "-o", path, "compare.json"));
-    QB_GO(f->write(cx, o, record, path));
+        return qb_fail(cx, QB_STATUS_USAGE, "%s has no charts: --no-figures would be ignored",
+                       f->name);
+    if (arguments->n == 0) QB_TRY(qb_output_check(cx, "-o", path, "compare.json"));
+    QB_TRY(f->write(cx, o, record, path));
     if (path) qb_info(cx, "wrote %s", path);
-out:
-    qb_free(path);
-    qb_run_free(record);
-    return status;
+    return QB_OK;
 }
 
 const qb_command qb_command_report = {

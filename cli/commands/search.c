@@ -110,11 +110,9 @@ out:
 }
 
 static qb_status write_plan(qb_ctx *cx, const char *engine, const char *path) {
-    char *text;
+    QB_FREED char *text = NULL;
     QB_TRY(qb_engine_file_plan(cx, engine, &text));
-    const qb_status status = qb_file_write(cx, path, text, strlen(text));
-    qb_free(text);
-    return status;
+    return qb_file_write(cx, path, text, strlen(text));
 }
 
 static qb_status write_model(qb_ctx *cx, const qb_searched *s, const qb_alternative *a,
@@ -122,13 +120,11 @@ static qb_status write_model(qb_ctx *cx, const qb_searched *s, const qb_alternat
     qb_space_way way = s->way[a->way];
     const qb_alternative of_one = {.is_float = a->is_float, .floats = a->floats};
     qb_space space = *s->space;
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     way.options.target = target;
     space.way = &way;
     QB_TRY(qb_space_quantize(cx, &space, &of_one, &graph));
-    const qb_status status = qb_onnx_save(cx, graph, path);
-    qb_graph_free(graph);
-    return status;
+    return qb_onnx_save(cx, graph, path);
 }
 
 static qb_status write_files(qb_ctx *cx, const options *o, const qb_project *project,

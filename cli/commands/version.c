@@ -11,14 +11,12 @@ static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     (void)arguments;
     const options *o = opts;
-    char *libraries = qb_engine_libraries(cx);
+    QB_FREED char *libraries = qb_engine_libraries(cx);
     if (!libraries) return cx->code;
     if (!qb_json_on_stdout(&o->common)) printf("qbench %s (%s)\n", QB_VERSION, libraries);
-    qb_status status = qb_json_out(cx, &o->common,
-                                   json_pack("{s:s, s:s, s:s}", "schema", "qbench.version/1",
-                                             "version", QB_VERSION, "libraries", libraries));
-    qb_free(libraries);
-    return status;
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:s, s:s}", "schema", "qbench.version/1", "version",
+                                 QB_VERSION, "libraries", libraries));
 }
 
 const qb_command qb_command_version = {

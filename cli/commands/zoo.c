@@ -38,28 +38,23 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     if (arguments->n == 0) return list_models(cx, o);
     const char *name = arguments->item[0];
-    char *path = NULL;
-    qb_graph *graph = NULL;
-    qb_status status = QB_OK;
+    QB_FREED char *path = NULL;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     const qb_zoo_options shape = {.side = o->side};
     if (!qb_zoo_find(name))
-        QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND, "no model '%s' in the zoo: 'qbench zoo' lists them",
-                      name));
-    QB_GO(qb_zoo_build(cx, name, (uint64_t)o->seed, &shape, &graph));
+        return qb_fail(cx, QB_STATUS_NOTFOUND, "no model '%s' in the zoo: 'qbench zoo' lists them",
+                       name);
+    QB_TRY(qb_zoo_build(cx, name, (uint64_t)o->seed, &shape, &graph));
     const bool named = o->common.out && qb_has_suffix(o->common.out, ".onnx");
     path = named ? qb_strdup(cx, o->common.out)
                  : qb_format(cx, "%s/%s.onnx", o->common.out ? o->common.out : ".", name);
-    if (!path) QB_GO(cx->code);
-    if (!named && o->common.out) QB_GO(qb_make_dirs(cx, o->common.out));
-    QB_GO(qb_onnx_save(cx, graph, path));
+    if (!path) return cx->code;
+    if (!named && o->common.out) QB_TRY(qb_make_dirs(cx, o->common.out));
+    QB_TRY(qb_onnx_save(cx, graph, path));
     if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", QB_SHOWN(path));
-    QB_GO(
-        qb_json_out(cx, &o->common,
-                    json_pack("{s:s, s:o}", "schema", "qbench.zoo/1", "file", qb_json_text(path))));
-out:
-    qb_graph_free(graph);
-    qb_free(path);
-    return status;
+    return qb_json_out(
+        cx, &o->common,
+        json_pack("{s:s, s:o}", "schema", "qbench.zoo/1", "file", qb_json_text(path)));
 }
 
 const qb_command qb_command_zoo = {

@@ -37,11 +37,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     QB_TRY(qb_argument_is(cx, arguments, "data", &flags.data));
-    qb_project project;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
     QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
-    qb_status status = look(cx, o, &project);
-    qb_project_close(&project);
-    return status;
+    return look(cx, o, &project);
 }
 
 const qb_command qb_data_command_doctor = {

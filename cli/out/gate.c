@@ -169,16 +169,12 @@ static void write_junit(FILE *stream, const qb_gate_result *r, const char *error
 
 qb_status qb_gate_junit(qb_ctx *cx, const char *file, const qb_gate_result *result,
                         const char *error) {
-    char *said = qb_text_clean(cx, error ? error : "");
+    QB_FREED char *said = qb_text_clean(cx, error ? error : "");
     qb_writer writer;
     if (!said) return cx->code;
-    qb_status status = qb_writer_open(cx, file, &writer);
-    if (status == QB_OK) {
-        write_junit(writer.stream, result, error ? said : NULL);
-        status = qb_writer_commit(cx, &writer);
-    }
-    qb_free(said);
-    return status;
+    QB_TRY(qb_writer_open(cx, file, &writer));
+    write_junit(writer.stream, result, error ? said : NULL);
+    return qb_writer_commit(cx, &writer);
 }
 
 /* ---- JSON ---- */

@@ -13,11 +13,9 @@
 qb_status qb_results_show(qb_ctx *cx, const qb_common *common, const qb_run *run) {
     if (!qb_json_on_stdout(common)) qb_report_table(stdout, run);
     if (!common->json) return QB_OK;
-    char *text;
+    QB_FREED char *text = NULL;
     QB_TRY(qb_run_json(cx, run, &text));
-    qb_status status = qb_json_text_out(cx, common, text);
-    qb_free(text);
-    return status;
+    return qb_json_text_out(cx, common, text);
 }
 
 /* "2026-11-23 14:30 UTC" */
@@ -98,10 +96,9 @@ qb_status qb_results_save(qb_ctx *cx, const char *path, const qb_run *run) {
 }
 
 qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run) {
-    char *figures = qb_path_join(cx, folder, "figures");
+    QB_FREED char *figures = qb_path_join(cx, folder, "figures");
     if (!figures) return cx->code;
-    qb_status status = qb_report_figures(cx, run, figures);
-    if (status == QB_OK) qb_info(cx, "charts are in %s/", figures);
-    qb_free(figures);
-    return status;
+    QB_TRY(qb_report_figures(cx, run, figures));
+    qb_info(cx, "charts are in %s/", figures);
+    return QB_OK;
 }

@@ -72,12 +72,11 @@ qb_status qb_results_html(qb_ctx *cx, const qb_common *common, const char *path,
 
 qb_status qb_results_page(qb_ctx *cx, const qb_common *common, const char *folder,
                           const qb_run *run) {
-    char *path = qb_path_join(cx, folder, "report.html");
+    QB_FREED char *path = qb_path_join(cx, folder, "report.html");
     if (!path) return cx->code;
-    qb_status status = qb_results_html(cx, common, path, run, true);
-    if (status == QB_OK) qb_info(cx, "wrote %s; its charts are in figures/", path);
-    qb_free(path);
-    return status;
+    QB_TRY(qb_results_html(cx, common, path, run, true));
+    qb_info(cx, "wrote %s; its charts are in figures/", path);
+    return QB_OK;
 }
 
 /* ---- PDF ---- */
@@ -143,21 +142,17 @@ static char *url_of(qb_ctx *cx, const char *path) {
 
 static qb_status print_in(qb_ctx *cx, const qb_common *common, const char *folder, const char *path,
                           const qb_run *run, bool figures) {
-    char *page = qb_format(cx, "%s/report.html", folder);
-    char *target = qb_format(cx, "--print-to-pdf=%s/report.pdf", folder);
-    char *printed = qb_format(cx, "%s/report.pdf", folder), *bytes = NULL;
-    char *profile = qb_format(cx, "--user-data-dir=%s/profile", folder);
-    char *url = page ? url_of(cx, page) : NULL;
+    QB_FREED char *page = qb_format(cx, "%s/report.html", folder);
+    QB_FREED char *target = qb_format(cx, "--print-to-pdf=%s/report.pdf", folder);
+    QB_FREED char *printed = qb_format(cx, "%s/report.pdf", folder), *bytes = NULL;
+    QB_FREED char *profile = qb_format(cx, "--user-data-dir=%s/profile", folder);
+    QB_FREED char *url = page ? url_of(cx, page) : NULL;
     size_t size;
-    qb_status status = QB_OK;
-    if (!page || !target || !printed || !profile || !url) QB_GO(cx->code);
-    QB_GO(qb_results_html(cx, common, page, run, figures));
-    QB_GO(print_with_any(cx, profile, target, url));
-    QB_GO(qb_file_read(cx, printed, (size_t)256 << 20, &bytes, &size));
-    QB_GO(qb_file_write(cx, path, bytes, size));
-out:
-    QB_FREE_ALL(bytes, page, target, printed, profile, url);
-    return status;
+    if (!page || !target || !printed || !profile || !url) return cx->code;
+    QB_TRY(qb_results_html(cx, common, page, run, figures));
+    QB_TRY(print_with_any(cx, profile, target, url));
+    QB_TRY(qb_file_read(cx, printed, (size_t)256 << 20, &bytes, &size));
+    return qb_file_write(cx, path, bytes, size);
 }
 
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place) {

@@ -45,7 +45,7 @@ static void camel_case(const char *name, char out[LONGEST + 1]) {
 static qb_status write_text(qb_ctx *cx, const char *folder, const char *file, const char *text,
                             size_t size, const char *name, const char *op) {
     static const size_t n = sizeof "skeleton" - 1;
-    qb_strbuf out = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf out = {0};
     for (size_t i = 0; i < size;) {
         const bool fits = size - i >= n;
         if (fits && memcmp(text + i, "skeleton", n) == 0)
@@ -55,12 +55,9 @@ static qb_status write_text(qb_ctx *cx, const char *folder, const char *file, co
         else
             qb_strbuf_addn(&out, text + i++, 1);
     }
-    char *path = out.failed ? NULL : qb_path_join(cx, folder, file);
-    qb_status status = path ? qb_file_write(cx, path, out.data, out.size)
-                            : qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    qb_free(path);
-    qb_strbuf_release(&out);
-    return status;
+    QB_FREED char *path = out.failed ? NULL : qb_path_join(cx, folder, file);
+    return path ? qb_file_write(cx, path, out.data, out.size)
+                : qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
 }
 
 /* The operator's row is made up here: the plugin is not compiled yet. */

@@ -21,20 +21,17 @@ qb_status qb_bench_own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, q
 /* A shape for each input, of rank -1 where --shapes gives none; the caller frees it. */
 static qb_status given_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, qb_shape **out) {
     const size_t n = (size_t)graph->n_inputs;
-    qb_status status = QB_OK;
-    qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
-    const char **names = qb_alloc(cx, n, sizeof *names);
-    if (!shapes || !names) QB_GO(cx->code);
+    QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
+    QB_FREED const char **names = qb_alloc(cx, n, sizeof *names);
+    if (!shapes || !names) return cx->code;
     for (size_t i = 0; i < n; i++) {
         names[i] = graph->values[graph->inputs[i]].name;
         shapes[i].rank = -1;
     }
-    QB_GO(qb_shapes_parse(cx, "shapes", text, names, graph->n_inputs, shapes));
+    QB_TRY(qb_shapes_parse(cx, "shapes", text, names, graph->n_inputs, shapes));
     *out = shapes;
     shapes = NULL;
-out:
-    QB_FREE_ALL(names, shapes);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_size_inputs(qb_ctx *cx, qb_graph *graph, const void *text) {
@@ -107,19 +104,16 @@ static qb_status load(qb_ctx *cx, const qb_pair *p, const char *name, size_t byt
 
 static qb_status load_named(qb_ctx *cx, const qb_engine *engine, const char *text, void **inputs) {
     const int32_t n = qb_engine_n_inputs(engine);
-    const char **names = qb_alloc(cx, (size_t)n, sizeof *names);
+    QB_FREED const char **names = qb_alloc(cx, (size_t)n, sizeof *names);
     if (!names) return cx->code;
     for (int32_t i = 0; i < n; i++) names[i] = qb_engine_input_name(engine, i);
-    qb_status status = QB_OK;
     qb_pair p;
     while (qb_pair_next(&text, &p)) {
         int32_t i;
-        QB_GO(qb_pair_input(cx, "loadInputs", &p, names, n, &i));
-        QB_GO(load(cx, &p, names[i], qb_desc_bytes(qb_engine_input(engine, i)), inputs[i]));
+        QB_TRY(qb_pair_input(cx, "loadInputs", &p, names, n, &i));
+        QB_TRY(load(cx, &p, names[i], qb_desc_bytes(qb_engine_input(engine, i)), inputs[i]));
     }
-out:
-    qb_free(names);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_bench_inputs(qb_ctx *cx, const qb_engine *engine, const char *text, void ***out) {

@@ -94,30 +94,27 @@ static qb_status fill(qb_ctx *cx, const qb_graph *graph, int64_t batch, const ch
 qb_status qb_profiles_parse(qb_ctx *cx, const qb_shape_flags *flags, const qb_graph *graph,
                             int64_t batch, qb_profile **out, int32_t *n) {
     given g;
-    qb_status status = QB_OK;
     *n = 0;
     *out = NULL;
     QB_TRY(gather(cx, &flags->profiles, &g));
     if (g.n == 0) return QB_OK;
     const size_t n_inputs = (size_t)graph->n_inputs, n_shapes = (size_t)g.n * N_BOUNDS * n_inputs;
-    const char **names = qb_alloc(cx, n_inputs, sizeof *names);
-    qb_profile *profiles =
+    QB_FREED const char **names = qb_alloc(cx, n_inputs, sizeof *names);
+    QB_FREED qb_profile *profiles =
         qb_alloc(cx, 1, (size_t)g.n * sizeof *profiles + n_shapes * sizeof(qb_shape));
-    if (!names || !profiles) QB_GO(cx->code);
+    if (!names || !profiles) return cx->code;
     for (size_t i = 0; i < n_inputs; i++) names[i] = graph->values[graph->inputs[i]].name;
     qb_shape *next = (qb_shape *)(void *)(profiles + g.n);
     for (int32_t p = 0; p < g.n; p++) {
         qb_shape *rows[N_BOUNDS];
         for (int b = 0; b < N_BOUNDS; b++, next += n_inputs) rows[b] = next;
-        QB_GO(fill(cx, graph, batch, names, g.text[p], rows));
+        QB_TRY(fill(cx, graph, batch, names, g.text[p], rows));
         profiles[p] = (qb_profile){rows[MIN], rows[OPT], rows[MAX]};
     }
     *out = profiles;
     *n = g.n;
     profiles = NULL;
-out:
-    QB_FREE_ALL(profiles, names);
-    return status;
+    return QB_OK;
 }
 
 /* ---- the shapes of a run ---- */
@@ -125,21 +122,17 @@ out:
 qb_status qb_shapes_plan(qb_ctx *cx, const qb_engine *engine, const char *text, int64_t profile,
                          const qb_engine **plan) {
     const int32_t n = qb_engine_n_inputs(engine), n_profiles = qb_engine_n_profiles(engine);
-    qb_status status = QB_OK;
     if (profile >= n_profiles)
         return qb_fail(cx, QB_STATUS_INVALID, "--useProfile: the engine has %d profiles, got %lld",
                        (int)n_profiles, (long long)profile);
-    const char **names = qb_alloc(cx, (size_t)n, sizeof *names);
-    qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
-    if (!names || !shapes) QB_GO(cx->code);
+    QB_FREED const char **names = qb_alloc(cx, (size_t)n, sizeof *names);
+    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
+    if (!names || !shapes) return cx->code;
     for (int32_t i = 0; i < n; i++) {
         names[i] = qb_engine_input_name(engine, i);
         shapes[i] = profile < 0 ? qb_engine_input(engine, i)->shape
                                 : qb_engine_profile(engine, (int32_t)profile)->opt[i];
     }
-    QB_GO(qb_shapes_parse(cx, "shapes", text, names, n, shapes));
-    QB_GO(qb_engine_at_profile(cx, engine, (int32_t)profile, shapes, plan));
-out:
-    QB_FREE_ALL(shapes, names);
-    return status;
+    QB_TRY(qb_shapes_parse(cx, "shapes", text, names, n, shapes));
+    return qb_engine_at_profile(cx, engine, (int32_t)profile, shapes, plan);
 }

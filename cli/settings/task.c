@@ -161,13 +161,12 @@ static qb_status sidecar_ids(qb_ctx *cx, const char *file, const json_t *object,
     const place p = {file, "category_ids"};
     const json_t *list = json_object_get(object, p.key);
     if (!list) return QB_OK;
-    double *value = qb_alloc(cx, IDS_MAX, sizeof *value);
+    QB_FREED double *value = qb_alloc(cx, IDS_MAX, sizeof *value);
     if (!value) return cx->code;
     int32_t n = 0;
-    qb_status status = read_list(cx, file, p.key, list, value, IDS_MAX, &n);
-    if (status == QB_OK && n > 0) status = set_ids(cx, value, n, out);
-    qb_free(value);
-    return status;
+    QB_TRY(read_list(cx, file, p.key, list, value, IDS_MAX, &n));
+    if (n > 0) QB_TRY(set_ids(cx, value, n, out));
+    return QB_OK;
 }
 
 static qb_status sidecar_numbers(qb_ctx *cx, const char *file, const json_t *object,
@@ -336,13 +335,11 @@ static qb_status config_ids(qb_ctx *cx, const qb_config *config, qb_detect_setti
     const qb_config_node *list = qb_config_find(config, "detection.category_ids");
     const int size = list ? qb_config_size(list) : 0;
     if (size < 1) return QB_OK;
-    double *value = qb_alloc(cx, (size_t)size, sizeof *value);
+    QB_FREED double *value = qb_alloc(cx, (size_t)size, sizeof *value);
     if (!value) return cx->code;
     int n = 0;
-    qb_status status = qb_config_doubles(cx, config, "detection.category_ids", value, size, &n);
-    if (status == QB_OK) status = set_ids(cx, value, n, out);
-    qb_free(value);
-    return status;
+    QB_TRY(qb_config_doubles(cx, config, "detection.category_ids", value, size, &n));
+    return set_ids(cx, value, n, out);
 }
 
 static qb_status config_segmentation(qb_ctx *cx, const qb_config *config,

@@ -51,30 +51,23 @@ static void add_labels(qb_hasher *hasher, const qb_labels *labels) {
 /* What compare is asked for; a model or an engine by what is in the file. */
 static qb_status add_precision(qb_ctx *cx, qb_hasher *hasher, const char *text) {
     qb_hasher_string(hasher, text);
-    char *path = qb_format(cx, "%.*s", (int)(qb_precision_where(text) - text), text);
+    QB_FREED char *path = qb_format(cx, "%.*s", (int)(qb_precision_where(text) - text), text);
     if (!path) return cx->code;
     const bool is_file = qb_has_suffix(path, ".onnx") || qb_precision_names_engine(path);
-    qb_status status =
-        is_file && qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
-    qb_free(path);
-    return status;
+    return is_file && qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
 }
 
 static qb_status add_artifact(qb_ctx *cx, qb_hasher *hasher, const qb_project *p,
                               const char *suffix) {
-    char *path = qb_project_artifact(cx, p, suffix);
+    QB_FREED char *path = qb_project_artifact(cx, p, suffix);
     if (!path) return cx->code;
-    const qb_status status =
-        qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
-    qb_free(path);
-    return status;
+    return qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
 }
 
 static qb_status add_inputs(const qb_flow *f, const qb_flow_stage *s, qb_hasher *hasher) {
     qb_ctx *cx = f->cx;
     const qb_project *p = f->project;
-    char *sidecar = NULL;
-    qb_status status = QB_OK;
+    QB_FREED char *sidecar = NULL;
     qb_hasher_string(hasher, QB_VERSION);
     qb_hasher_string(hasher, s->command);
     qb_hasher_string(hasher, p->spec.backends ? p->spec.backends : "");
@@ -86,44 +79,40 @@ static qb_status add_inputs(const qb_flow *f, const qb_flow_stage *s, qb_hasher 
     for (int i = 0; i < 5 && s->sections[i]; i++)
         qb_fingerprint_section(hasher, p->config, s->sections[i]);
     qb_hasher_update(hasher, f->model_hash.byte, sizeof f->model_hash.byte);
-    QB_GO(qb_sidecar_find(cx, p->model, &sidecar));
-    if (sidecar) QB_GO(qb_fingerprint_content(cx, hasher, sidecar));
+    QB_TRY(qb_sidecar_find(cx, p->model, &sidecar));
+    if (sidecar) QB_TRY(qb_fingerprint_content(cx, hasher, sidecar));
     for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
-        QB_GO(qb_fingerprint_plugin(cx, hasher, qb_plugins_at(cx->plugins, i)));
+        QB_TRY(qb_fingerprint_plugin(cx, hasher, qb_plugins_at(cx->plugins, i)));
     add_labels(hasher, &p->labels);
-    if (s->calibration_data) QB_GO(qb_fingerprint_path(cx, hasher, p->calibration_data));
+    if (s->calibration_data) QB_TRY(qb_fingerprint_path(cx, hasher, p->calibration_data));
     if (s->evaluation_data) {
-        QB_GO(qb_fingerprint_path(cx, hasher,
-                                  p->evaluation_data ? p->evaluation_data : p->calibration_data));
-        if (p->targets) QB_GO(qb_fingerprint_path(cx, hasher, p->targets));
+        QB_TRY(qb_fingerprint_path(cx, hasher,
+                                   p->evaluation_data ? p->evaluation_data : p->calibration_data));
+        if (p->targets) QB_TRY(qb_fingerprint_path(cx, hasher, p->targets));
         for (int i = 0; i < (f->precisions ? f->precisions->n : 0); i++)
-            QB_GO(add_precision(cx, hasher, f->precisions->item[i]));
+            QB_TRY(add_precision(cx, hasher, f->precisions->item[i]));
     }
     if (s->calibration) {
-        QB_GO(add_artifact(cx, hasher, p, qb_flow_stages[0].suffix));
-        QB_GO(add_artifact(cx, hasher, p, RECOVERED)); /* it names the model that it belongs to */
+        QB_TRY(add_artifact(cx, hasher, p, qb_flow_stages[0].suffix));
+        QB_TRY(add_artifact(cx, hasher, p, RECOVERED)); /* it names the model that it belongs to */
     }
-out:
-    qb_free(sidecar);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_flow_inputs(const qb_flow *f, const qb_flow_stage *s, char hex[33]) {
-    qb_hasher *hasher;
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
     QB_TRY(qb_hasher_create(f->cx, &hasher));
-    qb_status status = add_inputs(f, s, hasher);
-    if (status == QB_OK) qb_hash_hex(qb_hasher_digest(hasher), hex);
-    qb_hasher_free(hasher);
-    return status;
+    QB_TRY(add_inputs(f, s, hasher));
+    qb_hash_hex(qb_hasher_digest(hasher), hex);
+    return QB_OK;
 }
 
 static qb_status output_of(qb_ctx *cx, const char *path, char hex[33]) {
-    qb_hasher *hasher;
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
     QB_TRY(qb_hasher_create(cx, &hasher));
-    qb_status status = qb_fingerprint_content(cx, hasher, path);
-    if (status == QB_OK) qb_hash_hex(qb_hasher_digest(hasher), hex);
-    qb_hasher_free(hasher);
-    return status;
+    QB_TRY(qb_fingerprint_content(cx, hasher, path));
+    qb_hash_hex(qb_hasher_digest(hasher), hex);
+    return QB_OK;
 }
 
 /* ---- the record of the last run ---- */

@@ -23,10 +23,8 @@ static qb_status add_hashed(qb_ctx *cx, qb_part *part, const char *key, const ch
                             qb_hash hash) {
     char hex[33];
     qb_hash_hex(hash, hex);
-    char *text = qb_format(cx, "%s %.12s", what, hex);
-    const qb_status status = text ? qb_part_fact_add(cx, part, key, text) : cx->code;
-    qb_free(text);
-    return status;
+    QB_FREED char *text = qb_format(cx, "%s %.12s", what, hex);
+    return text ? qb_part_fact_add(cx, part, key, text) : cx->code;
 }
 
 /* The whole set, before a part of it is taken. */

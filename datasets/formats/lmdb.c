@@ -166,10 +166,8 @@ static qb_status list(qb_shard *s, rows *found) {
 }
 
 static qb_status scan(qb_shard *s) {
-    rows *found = qb_alloc(s->cx, 1, sizeof *found);
-    const qb_status status = found ? list(s, found) : s->cx->code;
-    qb_free(found);
-    return status;
+    QB_FREED rows *found = qb_alloc(s->cx, 1, sizeof *found);
+    return found ? list(s, found) : s->cx->code;
 }
 
 static qb_status read_value(qb_ctx *cx, void *own, const qb_stretch *where, uint8_t *out) {

@@ -59,14 +59,11 @@ static qb_status mask_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labe
 
 static qb_status mask_folder_read_mask(qb_ctx *cx, const qb_dataset *dataset,
                                        const qb_sample *sample, qb_image *out) {
-    char *path = mask_path(cx, dataset, sample->name);
+    QB_FREED char *path = mask_path(cx, dataset, sample->name);
     if (!path) return cx->code;
-    qb_map map = {0};
-    qb_status status = qb_map_open(cx, path, &map);
-    if (status == QB_OK) status = qb_png_decode_indices(cx, path, map.data, map.size, out);
-    qb_map_close(&map);
-    qb_free(path);
-    return status;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
+    QB_TRY(qb_map_open(cx, path, &map));
+    return qb_png_decode_indices(cx, path, map.data, map.size, out);
 }
 
 const qb_dataset_format qb_format_mask_folder = {

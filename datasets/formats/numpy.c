@@ -83,7 +83,8 @@ static qb_status numpy_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *la
     state *s = qb_alloc(cx, 1, sizeof *s);
     if (!s) return cx->code;
     dataset->state = s;
-    int64_t n, *label = NULL;
+    int64_t n;
+    QB_FREED int64_t *label = NULL;
     const qb_tensor *classes;
     QB_TRY(open_arrays(cx, dataset->path, s));
     QB_TRY(count_samples(cx, s, &n));
@@ -91,9 +92,7 @@ static qb_status numpy_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *la
     for (int32_t i = 0; i < s->npz.n; i++)
         QB_TRY(qb_npz_load(cx, qb_path_base(dataset->path), &s->npz.array[i]));
     if (classes) QB_TRY(copy_labels(cx, classes, n, &label));
-    qb_status status = qb_dataset_add_rows(cx, dataset, n, label, labels);
-    qb_free(label);
-    return status;
+    return qb_dataset_add_rows(cx, dataset, n, label, labels);
 }
 
 /* Sample k of an array [N, ...] is a tensor [1, ...]. */

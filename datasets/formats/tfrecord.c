@@ -109,14 +109,11 @@ static qb_status list(qb_shard *s, const uint8_t *bytes, uint8_t *room) {
 }
 
 static qb_status scan(qb_shard *s) {
-    qb_map map;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(s->cx, s->path, &map));
-    uint8_t *room = qb_alloc(s->cx, QB_LABELS_ROOM, 1);
+    QB_FREED uint8_t *room = qb_alloc(s->cx, QB_LABELS_ROOM, 1);
     s->size = map.size;
-    const qb_status status = room ? list(s, map.data, room) : s->cx->code;
-    qb_free(room);
-    qb_map_close(&map);
-    return status;
+    return room ? list(s, map.data, room) : s->cx->code;
 }
 
 /* Its image, moved to the front. */

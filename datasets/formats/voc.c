@@ -19,15 +19,14 @@ static bool voc_probe(const char *path) {
 
 static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name) {
     const char *dot = strrchr(name, '.');
-    char *text = NULL, *path = qb_format(cx, "%s/Annotations/%.*s.xml", dataset->path,
-                                         (int)(dot ? dot - name : (long)strlen(name)), name);
+    QB_FREED char *text = NULL,
+                  *path = qb_format(cx, "%s/Annotations/%.*s.xml", dataset->path,
+                                    (int)(dot ? dot - name : (long)strlen(name)), name);
     size_t n = 0;
     if (!path) return cx->code;
-    qb_status status = qb_truth_add_image(cx, dataset, name);
-    if (status == QB_OK) status = qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &n);
-    if (status == QB_OK) status = qb_voc_objects_parse(cx, path, text, n, dataset->truth);
-    QB_FREE_ALL(text, path);
-    return status;
+    QB_TRY(qb_truth_add_image(cx, dataset, name));
+    QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &n));
+    return qb_voc_objects_parse(cx, path, text, n, dataset->truth);
 }
 
 /* Names without extension, one a line (and perhaps a number behind it). */

@@ -82,7 +82,8 @@ static qb_status find_names(qb_ctx *cx, const qb_dataset *dataset) {
 
 static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name, int32_t classes) {
     char *image = qb_path_join(cx, dataset->root, name);
-    char labels[PATH_BYTES], *text = NULL;
+    char labels[PATH_BYTES];
+    QB_FREED char *text = NULL;
     size_t n = 0;
     if (!image) return cx->code;
     if (!labels_of(image, labels)) snprintf(labels, sizeof labels, "%s", image);
@@ -93,9 +94,7 @@ static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name, i
     QB_TRY(qb_truth_add_image(cx, dataset, name));
     if (!qb_path_exists(labels)) return QB_OK; /* nothing is to be seen there */
     QB_TRY(qb_file_read(cx, labels, QB_TEXT_FILE_MAX, &text, &n));
-    const qb_status status = qb_yolo_labels_parse(cx, labels, text, n, classes, dataset->truth);
-    qb_free(text);
-    return status;
+    return qb_yolo_labels_parse(cx, labels, text, n, classes, dataset->truth);
 }
 
 static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset) {

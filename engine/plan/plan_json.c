@@ -454,12 +454,10 @@ qb_status qb_plan_read(qb_ctx *cx, const char *path, const char *text, size_t si
 }
 
 qb_status qb_plan_load(qb_ctx *cx, const char *path, qb_plan **out) {
-    char *text;
+    QB_FREED char *text = NULL;
     size_t size;
     QB_TRY(qb_file_read(cx, path, FILE_MAX, &text, &size));
-    const qb_status status = qb_plan_read(cx, path, text, size, out);
-    qb_free(text);
-    return status;
+    return qb_plan_read(cx, path, text, size, out);
 }
 
 qb_status qb_plan_indent(qb_ctx *cx, const char *path, const char *text, size_t size, char **out) {

@@ -94,12 +94,10 @@ qb_status qb_device_upload_constants(qb_ctx *cx, qb_engine *engine, const void *
 
 qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine) {
     qb_device_assign_offsets(engine);
-    char *block = qb_alloc_aligned(cx, engine->on.constants, 1);
+    QB_FREED char *block = qb_alloc_aligned(cx, engine->on.constants, 1);
     if (!block) return cx->code;
-    qb_status status = pack_into(cx, engine, block);
-    if (status == QB_OK) status = qb_device_upload_constants(cx, engine, block);
-    qb_free(block);
-    return status;
+    QB_TRY(pack_into(cx, engine, block));
+    return qb_device_upload_constants(cx, engine, block);
 }
 
 qb_status qb_device_constants(qb_ctx *cx, const qb_engine *engine, void *block) {

@@ -73,9 +73,8 @@ int32_t *qb_f16_inputs(qb_lowering *b, const qb_group *group, bool keep) {
 }
 
 qb_status qb_f16_as_rows(qb_lowering *b, const qb_plan_table *table, bool keep) {
-    qb_status status = QB_OK;
     const size_t n = (size_t)b->groups.n;
-    const qb_plan_row **row = qb_alloc(b->cx, n, sizeof *row);
+    QB_FREED const qb_plan_row **row = qb_alloc(b->cx, n, sizeof *row);
     if (!row) return b->cx->code;
     for (size_t g = 0; g < n; g++) {
         qb_group *group = &b->groups.group[g];
@@ -84,15 +83,13 @@ qb_status qb_f16_as_rows(qb_lowering *b, const qb_plan_table *table, bool keep) 
             continue;
         row[g] = &table->rows[at];
         group->in = qb_f16_inputs(b, group, keep);
-        if (!group->in) QB_GO(b->cx->code);
+        if (!group->in) return b->cx->code;
     }
-    QB_GO(qb_lower_values(b)); /* after constants are added */
+    QB_TRY(qb_lower_values(b)); /* after constants are added */
     for (size_t g = 0; g < n; g++) {
         if (!row[g]) continue;
         b->value[b->groups.group[g].out].is_f16 = true;
         b->value[b->groups.group[g].out].f16_reason = row[g]->f16_reason;
     }
-out:
-    qb_free(row);
-    return status;
+    return QB_OK;
 }

@@ -241,16 +241,13 @@ qb_status qb_plan_bind(qb_ctx *cx, const qb_graph *graph, const qb_plan *plan, b
     if (plan->n_inputs != graph->n_inputs)
         return qb_fail(cx, QB_STATUS_MISMATCH, "the plan has %d inputs, the model %d",
                        (int)plan->n_inputs, (int)graph->n_inputs);
-    qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
+    QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
     if (!shapes) return cx->code;
     for (size_t i = 0; i < n; i++) {
         shapes[i] = shapes_of(plan)[i];
         if (shapes[i].rank > 0) shapes[i].dim[0] /= plan->table[0].parts;
     }
-    const qb_status status =
-        (share ? qb_graph_bind_sharing : qb_graph_bind)(cx, graph, shapes, out);
-    qb_free(shapes);
-    return status;
+    return (share ? qb_graph_bind_sharing : qb_graph_bind)(cx, graph, shapes, out);
 }
 
 qb_status qb_plan_realize(qb_ctx *cx, const qb_graph *graph, qb_plan *plan, qb_plans *plans,

@@ -304,16 +304,15 @@ qb_status qb_context_profile_raw(qb_ctx *cx, qb_context *context, const void *co
                                  void *const *outputs, double *seconds, qb_profile_raw *raw) {
     const int32_t n = context->engine->n_steps;
     if (context->device) return run(cx, context, inputs, outputs, seconds, raw, NULL, NULL);
-    double *one = qb_alloc(cx, (size_t)n, sizeof *one);
+    QB_FREED double *one = qb_alloc(cx, (size_t)n, sizeof *one);
     if (!one) return cx->code;
-    qb_status status = run(cx, context, inputs, outputs, one, NULL, NULL, NULL);
-    for (int32_t s = 0; s < n && status == QB_OK; s++) {
+    QB_TRY(run(cx, context, inputs, outputs, one, NULL, NULL, NULL));
+    for (int32_t s = 0; s < n; s++) {
         seconds[s] += one[s];
         raw->step[s] += one[s];
         raw->whole += one[s];
     }
-    qb_free(one);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_context_observe(qb_ctx *cx, qb_context *context, const void *const *inputs,

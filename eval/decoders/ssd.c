@@ -137,20 +137,18 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     const bool behind = has_background(in, &p);
     const int64_t step = p.transposed ? p.n : 1, next = p.transposed ? 1 : p.each;
     const bool logits = qb_needs_sigmoid(in, p.scores->data, p.n, p.each, p.each, 1);
-    float *own = qb_alloc(cx, (size_t)p.each, sizeof *own);
+    QB_FREED float *own = qb_alloc(cx, (size_t)p.each, sizeof *own);
     if (!own) return cx->code;
-    qb_status status = QB_OK;
-    for (int64_t i = 0; i < p.n && status == QB_OK; i++) {
+    for (int64_t i = 0; i < p.n; i++) {
         double box[4];
         for (int64_t k = 0; k < p.each; k++)
             own[k] = ((const float *)p.scores->data)[i * next + k * step];
         if (logits) activate(own, p.each, 1, behind);
         box_of(in, &b, i, box);
-        status = qb_decode_best(
-            cx, in, box, &(qb_box_scores){own + behind, 1, (int32_t)(p.each - behind), false, 1});
+        QB_TRY(qb_decode_best(
+            cx, in, box, &(qb_box_scores){own + behind, 1, (int32_t)(p.each - behind), false, 1}));
     }
-    qb_free(own);
-    return status;
+    return QB_OK;
 }
 
 static void prepare(qb_preprocess *p) { p->resize = QB_RESIZE_STRETCH; }

@@ -143,15 +143,13 @@ static qb_status copy_names(qb_ctx *cx, const qb_labels *from, qb_labels *out) {
 static qb_status names_of_data(qb_ctx *cx, state *s) {
     const qb_coco *c = s->coco;
     const int32_t behind = s->classes == c->n_categories + 1;
-    const char **name = qb_alloc(cx, (size_t)s->classes, sizeof *name);
+    QB_FREED const char **name = qb_alloc(cx, (size_t)s->classes, sizeof *name);
     if (!name) return cx->code;
     for (int32_t i = 0; i < s->classes; i++)
         name[i] = i < behind                     ? "background"
                   : i - behind < c->n_categories ? c->category[i - behind].name
                                                  : "?";
-    const qb_status status = qb_labels_from_names(cx, name, s->classes, &s->names);
-    qb_free(name);
-    return status;
+    return qb_labels_from_names(cx, name, s->classes, &s->names);
 }
 
 static qb_status map_categories(qb_ctx *cx, state *s) {
@@ -385,15 +383,12 @@ static qb_status keep_small(qb_ctx *cx, const qb_image *truth, const uint8_t *fo
 
 static qb_status score_image(qb_ctx *cx, state *s, int64_t slot, int64_t index, const uint8_t *mask,
                              const plane *p) {
-    qb_image truth = {0};
+    QB_RELEASED(qb_image_release) qb_image truth = {0};
     QB_TRY(read_truth(cx, s, index, &truth));
-    uint8_t *found = qb_alloc(cx, (size_t)truth.width * (size_t)truth.height, 1);
-    qb_status status = found ? enlarge(cx, s, mask, p, &truth, found) : cx->code;
-    if (status == QB_OK) status = count_image(cx, s, slot, &truth, found);
-    if (status == QB_OK) status = keep_small(cx, &truth, found, &s->small[slot]);
-    qb_free(found);
-    qb_image_release(&truth);
-    return status;
+    QB_FREED uint8_t *found = qb_alloc(cx, (size_t)truth.width * (size_t)truth.height, 1);
+    QB_TRY(found ? enlarge(cx, s, mask, p, &truth, found) : cx->code);
+    QB_TRY(count_image(cx, s, slot, &truth, found));
+    return keep_small(cx, &truth, found, &s->small[slot]);
 }
 
 /* Pixels of the first engine's class; the last engine lets its mask go. */
@@ -590,16 +585,14 @@ static qb_status picture_of(qb_ctx *cx, const small_mask *m, char **out) {
     static const uint8_t color[8][3] = {{230, 159, 0},   {86, 180, 233}, {0, 158, 115},
                                         {240, 228, 66},  {0, 114, 178},  {213, 94, 0},
                                         {204, 121, 167}, {255, 255, 255}};
-    qb_image image;
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_TRY(qb_image_create(cx, "mask", m->width, m->height, 3, &image));
     for (int32_t i = 0; i < m->width * m->height; i++)
         for (int c = 0; c < 3; c++)
             image.pixel[3 * i + c] = m->class[i] == IGNORED ? 128
                                      : m->class[i] > 0      ? color[(m->class[i] - 1) % 8][c]
                                                             : 0;
-    const qb_status status = qb_picture_text(cx, "mask", &image, out);
-    qb_image_release(&image);
-    return status;
+    return qb_picture_text(cx, "mask", &image, out);
 }
 
 static qb_status segment_illustrate(qb_ctx *cx, const void *opened, int32_t engine, int64_t index,

@@ -109,8 +109,9 @@ static const char *end_name(bool output) { return output ? "outputs" : "inputs";
  * them where the model ends. */
 static qb_status unknown_tensor(cutter *c, bool output, const char *name) {
     const Onnx__NodeProto *node = find_node(c->proto, name);
-    const char **names, *near[NEAR_NAMES];
-    qb_strbuf text = {0};
+    QB_FREED const char **names = NULL;
+    const char *near[NEAR_NAMES];
+    QB_RELEASED(qb_strbuf_release) qb_strbuf text = {0};
     QB_TRY(list_tensors(c, &names));
     const int32_t n = node ? 0 : qb_nearest_few(name, names, near, NEAR_NAMES);
     for (size_t k = 0; node && k < node->n_output; k++)
@@ -120,12 +121,8 @@ static qb_status unknown_tensor(cutter *c, bool output, const char *name) {
     for (size_t i = 0; i < n_ends && i < NEAR_NAMES; i++)
         add_quoted(&text, i ? ", " : "; the model's outputs are ",
                    text_of(c->proto->output[i]->name));
-    const qb_status status =
-        qb_fail(c->cx, QB_STATUS_NOTFOUND, "%s: the model has no tensor '%.120s'%s",
-                end_name(output), name, text.failed || !text.data ? "" : text.data);
-    qb_strbuf_release(&text);
-    qb_free(names);
-    return status;
+    return qb_fail(c->cx, QB_STATUS_NOTFOUND, "%s: the model has no tensor '%.120s'%s",
+                   end_name(output), name, text.failed || !text.data ? "" : text.data);
 }
 
 static qb_status check_name(cutter *c, bool output, const char *name) {

@@ -68,23 +68,20 @@ static qb_status loop_iteration(qb_expander *e, const qb_frame *outer, loop *l, 
     const Onnx__GraphProto *body = l->body;
     const char *number;
     int64_t more = 0;
-    qb_frame f;
-    qb_status status;
-    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
-    QB_GO(qb_expand_scalar(e, QB_ONNX_TYPE_S64, (int64_t)l->done, &number));
+    QB_RELEASED(qb_frame_release) qb_frame f = {0};
+    QB_TRY(qb_frame_open(e, outer, outer->imports, &f));
+    QB_TRY(qb_expand_scalar(e, QB_ONNX_TYPE_S64, (int64_t)l->done, &number));
     for (size_t i = 0; i < body->n_input; i++)
-        QB_GO(qb_frame_bind(e, &f, text_of(body->input[i]->name),
-                            i == 0   ? number
-                            : i == 1 ? l->condition
-                                     : l->carried[i - 2]));
-    QB_GO(qb_expand_nodes(e, &f, body->n_node, body->node));
+        QB_TRY(qb_frame_bind(e, &f, text_of(body->input[i]->name),
+                             i == 0   ? number
+                             : i == 1 ? l->condition
+                                      : l->carried[i - 2]));
+    QB_TRY(qb_expand_nodes(e, &f, body->n_node, body->node));
     take_outputs(l, &f, 1);
     l->open = !qb_expand_constant(e, qb_frame_find(&f, text_of(body->output[0]->name)), &more);
     *again = more != 0;
     l->done++;
-out:
-    qb_frame_release(&f);
-    return status;
+    return QB_OK;
 }
 
 static qb_status unroll_loop(qb_expander *e, qb_frame *f, loop *l, int64_t trips) {
@@ -189,25 +186,22 @@ static qb_status emit_item(qb_expander *e, const char *from, int64_t axis, int64
 static qb_status scan_iteration(qb_expander *e, const qb_frame *outer, const qb_frame *names,
                                 const scan_attrs *attrs, loop *l) {
     const Onnx__GraphProto *body = l->body;
-    qb_frame f;
-    qb_status status;
-    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
+    QB_RELEASED(qb_frame_release) qb_frame f = {0};
+    QB_TRY(qb_frame_open(e, outer, outer->imports, &f));
     for (size_t i = 0; i < body->n_input; i++) {
         const size_t k = i - l->n_carried; /* among the inputs that are gone through */
         const char *given = i < l->n_carried ? l->carried[i] : NULL;
         const int64_t at =
             item(attrs->in_reversed, k) ? l->trips - 1 - (int64_t)l->done : (int64_t)l->done;
         if (!given)
-            QB_GO(emit_item(e, qb_frame_find(names, l->node->input[i]), item(attrs->in_axes, k), at,
-                            &given));
-        QB_GO(qb_frame_bind(e, &f, text_of(body->input[i]->name), given));
+            QB_TRY(emit_item(e, qb_frame_find(names, l->node->input[i]), item(attrs->in_axes, k),
+                             at, &given));
+        QB_TRY(qb_frame_bind(e, &f, text_of(body->input[i]->name), given));
     }
-    QB_GO(qb_expand_nodes(e, &f, body->n_node, body->node));
+    QB_TRY(qb_expand_nodes(e, &f, body->n_node, body->node));
     take_outputs(l, &f, 0);
     l->done++;
-out:
-    qb_frame_release(&f);
-    return status;
+    return QB_OK;
 }
 
 static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attrs, loop *l) {

@@ -78,7 +78,7 @@ static qb_status note_error(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
 }
 
 static qb_status report_reasons(qb_ctx *cx, const qb_onnx_reader *reader) {
-    qb_strbuf text = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf text = {0};
     for (int32_t i = 0; i < reader->n_reasons; i++) {
         const qb_onnx_reason *reason = &reader->reason[i];
         qb_strbuf_addf(&text, "\n  %.60s (", reason->op);
@@ -91,10 +91,8 @@ static qb_status report_reasons(qb_ctx *cx, const qb_onnx_reader *reader) {
     if (reader->n_more) qb_strbuf_addf(&text, "\n  and %d more nodes", (int)reader->n_more);
     qb_strbuf_addf(&text, "\n'qbench optimize --outputs NAME' ends a model before such nodes, "
                           "--inputs begins it behind them");
-    qb_status status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "operators that are not supported:%s",
-                               text.failed ? "" : text.data);
-    qb_strbuf_release(&text);
-    return status;
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "operators that are not supported:%s",
+                   text.failed ? "" : text.data);
 }
 
 /* --- Constant

@@ -260,13 +260,10 @@ static qb_status check_made(qb_ctx *cx, const qb_graph *graph, const qb_uses *us
 }
 
 static qb_status check_all_made(qb_ctx *cx, const qb_graph *graph) {
-    qb_uses uses;
+    QB_RELEASED(qb_uses_release) qb_uses uses = {0};
     QB_TRY(qb_uses_build(cx, graph, &uses));
-    bool *given = qb_alloc(cx, (size_t)graph->n_values, sizeof *given);
-    const qb_status status = given ? check_made(cx, graph, &uses, given) : cx->code;
-    qb_free(given);
-    qb_uses_release(&uses);
-    return status;
+    QB_FREED bool *given = qb_alloc(cx, (size_t)graph->n_values, sizeof *given);
+    return given ? check_made(cx, graph, &uses, given) : cx->code;
 }
 
 /* Where inference cannot even tell an output's rank, the file's word is better than nothing: ONNX
@@ -284,16 +281,14 @@ static qb_status declare_output(qb_ctx *cx, qb_graph *graph, const Onnx__TypePro
 
 static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     qb_graph *graph = reader->graph;
-    bool *input = qb_alloc(cx, (size_t)graph->n_values, sizeof *input);
+    QB_FREED bool *input = qb_alloc(cx, (size_t)graph->n_values, sizeof *input);
     if (!input) return cx->code;
-    qb_status status = QB_OK;
     for (int32_t i = 0; i < graph->n_inputs; i++) input[graph->inputs[i]] = true;
-    for (int32_t i = 0; i < graph->n_outputs && status == QB_OK; i++)
+    for (int32_t i = 0; i < graph->n_outputs; i++)
         if (!input[graph->outputs[i]]) /* what an input is, it says itself */
-            status = declare_output(cx, graph, reader->proto->output[i]->type,
-                                    &graph->values[graph->outputs[i]]);
-    qb_free(input);
-    return status;
+            QB_TRY(declare_output(cx, graph, reader->proto->output[i]->type,
+                                  &graph->values[graph->outputs[i]]));
+    return QB_OK;
 }
 
 /* Copies of bodies, upgrades and careless exporters give several nodes one name. */

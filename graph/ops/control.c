@@ -19,8 +19,7 @@ static qb_desc desc_of(const qb_value *value) {
 /* Types and shapes of a body's outputs, where those of its inputs and small values tell them. */
 static qb_status infer_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *in,
                             const qb_value *const *from, int32_t n, qb_graph **out) {
-    qb_graph *body;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_graph_free_at) qb_graph *body = NULL;
     int32_t n_folded;
     QB_TRY(qb_onnx_parse_body(cx, bytes, in, n, &body));
     for (int32_t i = 0; i < n; i++) {
@@ -28,14 +27,12 @@ static qb_status infer_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *i
             continue;
         const qb_tensor tensor =
             qb_tensor_of(from[i]->dtype, from[i]->shape, (void *)(uintptr_t)from[i]->data);
-        QB_GO(qb_graph_fix(cx, body, body->inputs[i], &tensor));
+        QB_TRY(qb_graph_fix(cx, body, body->inputs[i], &tensor));
     }
-    QB_GO(qb_graph_fold_within(cx, body, SMALL_BYTES << 4, &n_folded));
+    QB_TRY(qb_graph_fold_within(cx, body, SMALL_BYTES << 4, &n_folded));
     *out = body;
     body = NULL;
-out:
-    qb_graph_free(body);
-    return status;
+    return QB_OK;
 }
 
 /* Runs a body in place: its outputs have data then. */
@@ -180,15 +177,13 @@ static qb_status infer_if(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 static qb_status eval_if(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    qb_graph *ran;
+    QB_RELEASED(qb_graph_free_at) qb_graph *ran = NULL;
     QB_TRY(run_if(cx, node, in, &ran));
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < node->n_out && status == QB_OK; i++) {
+    for (int32_t i = 0; i < node->n_out; i++) {
         const qb_tensor from = output_of(ran, i);
-        status = give(cx, node, i, &from, &out[i]);
+        QB_TRY(give(cx, node, i, &from, &out[i]));
     }
-    qb_graph_free(ran);
-    return status;
+    return QB_OK;
 }
 
 QB_OP_SIMPLE(if, "If", 7, 1, INT32_MAX, INT32_MAX, sizeof(if_attrs), if_table, FLOAT, infer_if,

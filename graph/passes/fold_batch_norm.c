@@ -42,12 +42,10 @@ static qb_status vector_constant(qb_rewrite *rw, int32_t like, const char *suffi
                                  const double *numbers, int64_t n, int32_t rank, int32_t *out) {
     qb_shape shape = {.rank = rank - 1}; /* [C, 1, ..., 1] */
     for (int32_t i = 0; i < shape.rank; i++) shape.dim[i] = i == 0 ? n : 1;
-    float *rounded = qb_alloc(rw->cx, (size_t)n, sizeof *rounded);
+    QB_FREED float *rounded = qb_alloc(rw->cx, (size_t)n, sizeof *rounded);
     if (!rounded) return rw->cx->code;
     for (int64_t i = 0; i < n; i++) rounded[i] = (float)numbers[i];
-    qb_status status = qb_rewrite_floats(rw, like, suffix, &shape, rounded, out);
-    qb_free(rounded);
-    return status;
+    return qb_rewrite_floats(rw, like, suffix, &shape, rounded, out);
 }
 
 static qb_status to_mul_add(qb_rewrite *rw, int32_t index, int64_t n, const double *s) {

@@ -11,15 +11,13 @@ static qb_status try_side(qb_rewrite *rw, int32_t index, int32_t side, bool *don
     if (qb_uses_sole_user(graph, &rw->uses, x) != index) return QB_OK;
     int64_t n = qb_affine_channels(rw, producer, &axis);
     if (n < 1 || graph->values[x].shape.rank < 2) return QB_OK;
-    double *numbers = qb_alloc(rw->cx, (size_t)n, sizeof *numbers);
+    QB_FREED double *numbers = qb_alloc(rw->cx, (size_t)n, sizeof *numbers);
     if (!numbers) return rw->cx->code;
     const qb_affine kind = qb_affine_numbers(graph, node, side, axis, n, numbers);
-    qb_status status = QB_OK;
     if (kind != QB_AFFINE_NONE)
-        status = qb_affine_fold(rw, producer, kind == QB_AFFINE_SCALE ? numbers : NULL,
-                                kind == QB_AFFINE_SHIFT ? numbers : NULL, node->out[0], done);
-    qb_free(numbers);
-    return status;
+        QB_TRY(qb_affine_fold(rw, producer, kind == QB_AFFINE_SCALE ? numbers : NULL,
+                              kind == QB_AFFINE_SHIFT ? numbers : NULL, node->out[0], done));
+    return QB_OK;
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {

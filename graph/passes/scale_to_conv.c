@@ -41,16 +41,14 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_shape *shape = &graph->values[add->out[0]].shape;
     const int64_t n = shape->rank < 3 || shape->rank > 5 ? 0 : shape->dim[1];
     if (n < 2) return QB_OK;
-    double *work = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *work);
+    QB_FREED double *work = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *work);
     if (!work) return rw->cx->code;
     bool varies = false;
     const int32_t product = scaled(graph, add, n, work, &varies);
     const int32_t mul = product < 0 ? -1 : qb_rewrite_from(rw, product, "Mul");
-    qb_status status = QB_OK;
     if (mul >= 0 && qb_uses_sole_user(graph, &rw->uses, product) == index)
-        status = rewrite(rw, index, mul, n, work);
-    qb_free(work);
-    return status;
+        QB_TRY(rewrite(rw, index, mul, n, work));
+    return QB_OK;
 }
 
 const qb_pass qb_pass_scale_to_conv = {

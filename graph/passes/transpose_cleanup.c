@@ -277,7 +277,7 @@ static qb_status permute_constant(qb_rewrite *rw, const region *r, int32_t value
     for (int32_t i = 0; i < to.rank; i++) to.dim[i] = from.dim[inverse.to[i]];
     int64_t stride[QB_MAX_RANK], index[QB_MAX_RANK] = {0}, n = qb_shape_count(&to);
     for (int64_t i = from.rank - 1, s = 1; i >= 0; s *= from.dim[i--]) stride[i] = s;
-    float *permuted = qb_alloc(rw->cx, (size_t)n, sizeof *permuted);
+    QB_FREED float *permuted = qb_alloc(rw->cx, (size_t)n, sizeof *permuted);
     if (!permuted) return rw->cx->code;
     for (int64_t k = 0; k < n; k++) {
         int64_t at = 0;
@@ -285,9 +285,7 @@ static qb_status permute_constant(qb_rewrite *rw, const region *r, int32_t value
         permuted[k] = ((const float *)v->data)[at];
         for (int32_t i = to.rank - 1; i >= 0 && ++index[i] == to.dim[i]; i--) index[i] = 0;
     }
-    qb_status status = qb_rewrite_floats(rw, value, "_permuted", &to, permuted, out);
-    qb_free(permuted);
-    return status;
+    return qb_rewrite_floats(rw, value, "_permuted", &to, permuted, out);
 }
 
 static qb_status rewire_inputs(qb_rewrite *rw, const region *r, int32_t index) {

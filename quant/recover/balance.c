@@ -285,14 +285,12 @@ static qb_status scale_constant(qb_ctx *cx, qb_graph *graph, int32_t node, int32
                                 const double *out, const double *in) {
     const qb_value *value = &graph->values[graph->nodes[node].in[input]];
     const int64_t n = qb_shape_count(&value->shape);
-    float *data = qb_alloc(cx, (size_t)n, sizeof *data);
+    QB_FREED float *data = qb_alloc(cx, (size_t)n, sizeof *data);
     if (!data) return cx->code;
     for (int64_t i = 0; i < n; i++)
         data[i] = (float)((double)((const float *)value->data)[i] * (out ? out[i] : 1) /
                           (in ? in[i] : 1));
-    const qb_status status = qb_graph_replace_constant(cx, graph, node, input, data);
-    qb_free(data);
-    return status;
+    return qb_graph_replace_constant(cx, graph, node, input, data);
 }
 
 /* Node number `index` of the bound graph, in the state's own graph. */
@@ -326,13 +324,12 @@ static qb_status apply_to(qb_ctx *cx, const work *w, int32_t index, double *out,
 }
 
 static qb_status apply(qb_ctx *cx, const work *w, int32_t *changed) {
-    double *out = qb_alloc(cx, w->scales.n_of + 1, sizeof *out);
-    double *in = qb_alloc(cx, w->scales.n_of + 1, sizeof *in);
-    qb_status status = out && in ? QB_OK : cx->code;
-    for (int32_t i = 0; status == QB_OK && i < w->graph->n_nodes; i++)
-        if (w->scales.role[i] != QB_SCALE_NONE) status = apply_to(cx, w, i, out, in, changed);
-    QB_FREE_ALL(out, in);
-    return status;
+    QB_FREED double *out = qb_alloc(cx, w->scales.n_of + 1, sizeof *out);
+    QB_FREED double *in = qb_alloc(cx, w->scales.n_of + 1, sizeof *in);
+    if (!out || !in) return cx->code;
+    for (int32_t i = 0; i < w->graph->n_nodes; i++)
+        if (w->scales.role[i] != QB_SCALE_NONE) QB_TRY(apply_to(cx, w, i, out, in, changed));
+    return QB_OK;
 }
 
 /* ---- all of it ---- */

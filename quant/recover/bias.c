@@ -74,13 +74,11 @@ static double shift_of(const errors *m, int64_t c) {
 
 static qb_status correct(qb_ctx *cx, qb_recover_state *state, const errors *m,
                          const qb_layer_weights *w) {
-    float *bias = qb_alloc(cx, (size_t)m->channels, sizeof *bias);
+    QB_FREED float *bias = qb_alloc(cx, (size_t)m->channels, sizeof *bias);
     if (!bias) return cx->code;
     for (int64_t c = 0; c < m->channels; c++)
         bias[c] = (float)((double)w->bias[c] + shift_of(m, c));
-    const qb_status status = qb_layer_weights_set_bias(cx, state, m->layer, w, bias);
-    qb_free(bias);
-    return status;
+    return qb_layer_weights_set_bias(cx, state, m->layer, w, bias);
 }
 
 typedef struct work {

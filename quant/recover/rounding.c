@@ -213,13 +213,11 @@ static qb_status round_layer(qb_ctx *cx, qb_recover_state *state, block *b) {
     }
     QB_TRY(qb_layer_weights_set(cx, state, b->layer, b->weights, b->codes));
     if (!b->weights->can_shift) return QB_OK;
-    float *bias = qb_alloc(cx, (size_t)outputs, sizeof *bias);
+    QB_FREED float *bias = qb_alloc(cx, (size_t)outputs, sizeof *bias);
     if (!bias) return cx->code;
     for (int64_t o = 0; o < outputs; o++)
         bias[o] = (float)((double)b->weights->bias[o] + b->shift[o]);
-    const qb_status status = qb_layer_weights_set_bias(cx, state, b->layer, b->weights, bias);
-    qb_free(bias);
-    return status;
+    return qb_layer_weights_set_bias(cx, state, b->layer, b->weights, bias);
 }
 
 typedef struct work {

@@ -88,16 +88,13 @@ qb_status qb_layer_weights_set_bias(qb_ctx *cx, qb_recover_state *state,
         l->bias_node >= 0 ? &graph->values[graph->nodes[l->bias_node].in[l->bias_input]] : NULL;
     if (!old || old->dtype != QB_DTYPE_S32) return qb_layer_set_bias(cx, graph, l, bias);
     const int64_t n = qb_layer_outputs(l);
-    int32_t *codes = qb_alloc(cx, (size_t)n, sizeof *codes);
+    QB_FREED int32_t *codes = qb_alloc(cx, (size_t)n, sizeof *codes);
     if (!codes) return cx->code;
     for (int64_t o = 0; o < n; o++) {
         const double scale = (double)old->q.scale[old->q.n == 1 ? 0 : o];
         codes[o] = (int32_t)fmax(-0x1p30, fmin(0x1p30, nearbyint((double)bias[o] / scale)));
     }
-    const qb_status status =
-        qb_graph_replace_constant(cx, graph, l->bias_node, l->bias_input, codes);
-    qb_free(codes);
-    return status;
+    return qb_graph_replace_constant(cx, graph, l->bias_node, l->bias_input, codes);
 }
 
 qb_status qb_layer_weights_set(qb_ctx *cx, qb_recover_state *state, const qb_replay_layer *layer,
@@ -107,25 +104,20 @@ qb_status qb_layer_weights_set(qb_ctx *cx, qb_recover_state *state, const qb_rep
     bool known;
     QB_TRY(layer_named(cx, state->graph, name_of(layer), &own, &known));
     if (!known) return QB_OK;
-    float *stands = qb_alloc(cx, (size_t)count, sizeof *stands);
+    QB_FREED float *stands = qb_alloc(cx, (size_t)count, sizeof *stands);
     if (!stands) return cx->code;
     for (int64_t i = 0; i < count; i++)
         stands[i] = w->scale[channel_of(&w->layer, i)] * (float)codes[i];
-    qb_status status = qb_graph_replace_constant(cx, state->graph, own.node, 1, stands);
-    if (status == QB_OK)
-        status = qb_graph_replace_constant(cx, layer->quantized, w->layer.node, 1, codes);
-    qb_free(stands);
-    return status;
+    QB_TRY(qb_graph_replace_constant(cx, state->graph, own.node, 1, stands));
+    return qb_graph_replace_constant(cx, layer->quantized, w->layer.node, 1, codes);
 }
 
 qb_status qb_recover_replay(qb_ctx *cx, const qb_recover_state *state, qb_replay_options hooks) {
-    qb_graph *quantized;
+    QB_RELEASED(qb_graph_free_at) qb_graph *quantized = NULL;
     QB_TRY(qb_recover_quantize(cx, state, &quantized));
     hooks.reference = state->reference;
     hooks.quantized = quantized;
     hooks.samples = state->samples;
     hooks.bytes = QB_RECOVER_MEMORY;
-    const qb_status status = qb_replay_run(cx, &hooks);
-    qb_graph_free(quantized);
-    return status;
+    return qb_replay_run(cx, &hooks);
 }

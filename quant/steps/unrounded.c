@@ -13,12 +13,10 @@ static qb_status take(qb_ctx *cx, qb_graph *graph, const qb_layer *own, const qb
                        is->name);
     QB_TRY(qb_graph_replace_constant(cx, graph, own->node, 1, was->data));
     if (own->bias_node < 0) return QB_OK;
-    float *bias = qb_alloc(cx, (size_t)qb_layer_outputs(own), sizeof *bias);
+    QB_FREED float *bias = qb_alloc(cx, (size_t)qb_layer_outputs(own), sizeof *bias);
     if (!bias) return cx->code;
     qb_layer_bias(unrounded, from, bias);
-    const qb_status status = qb_layer_set_bias(cx, graph, own, bias);
-    qb_free(bias);
-    return status;
+    return qb_layer_set_bias(cx, graph, own, bias);
 }
 
 static qb_status run(qb_ctx *cx, qb_quant_state *s) {

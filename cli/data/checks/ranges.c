@@ -15,15 +15,13 @@ static qb_status from_calibration(qb_ctx *cx, const qb_data_case *data, qb_table
 }
 
 static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    qb_table *table = NULL;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     if (!data->anew) QB_TRY(from_calibration(cx, data, &table));
     if (!table) {
         qb_info(cx, "ranges: up to %d samples", SAMPLES);
         QB_TRY(qb_data_check_gather(cx, data, SAMPLES, 1, &table, out));
     }
-    qb_status status = table ? qb_sampling_say_ranges(cx, table, out) : QB_OK;
-    qb_table_free(table);
-    return status;
+    return table ? qb_sampling_say_ranges(cx, table, out) : QB_OK;
 }
 
 const qb_data_check qb_data_check_ranges = {"ranges", look};

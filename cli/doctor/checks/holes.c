@@ -47,7 +47,8 @@ static const char *loaded(const char *library, const char *hdf5) {
 
 static qb_status look(qb_ctx *cx, qb_finding *out) {
     unsigned part[3] = {0};
-    char hdf5[64], *text;
+    char hdf5[64];
+    QB_FREED char *text = NULL;
     qb_strbuf found = {0};
     H5get_libversion(&part[0], &part[1], &part[2]);
     snprintf(hdf5, sizeof hdf5, "%u.%u.%u", part[0], part[1], part[2]);
@@ -59,14 +60,12 @@ static qb_status look(qb_ctx *cx, qb_finding *out) {
     }
     const bool any = found.size > 0;
     QB_TRY(qb_strbuf_take(cx, &found, &text));
-    const qb_status status =
-        any ? qb_found(cx, out, QB_FINDING_NOTE,
-                       "distributions mend holes under the old number: take their updates before "
-                       "you read images of strangers (HDF5 reads in a process with limits)",
-                       "%s", text)
-            : qb_found(cx, out, QB_FINDING_GOOD, NULL, "no version with known holes");
-    qb_free(text);
-    return status;
+    return any ? qb_found(
+                     cx, out, QB_FINDING_NOTE,
+                     "distributions mend holes under the old number: take their updates before "
+                     "you read images of strangers (HDF5 reads in a process with limits)",
+                     "%s", text)
+               : qb_found(cx, out, QB_FINDING_GOOD, NULL, "no version with known holes");
 }
 
 const qb_check qb_check_holes = {"holes", look};

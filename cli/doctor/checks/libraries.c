@@ -15,16 +15,14 @@ static qb_status look(qb_ctx *cx, qb_finding *out) {
     int lmdb[3];
     mdb_version(&lmdb[0], &lmdb[1], &lmdb[2]);
     H5get_libversion(&hdf5[0], &hdf5[1], &hdf5[2]);
-    char *compute = qb_engine_libraries(cx);
+    QB_FREED char *compute = qb_engine_libraries(cx);
     if (!compute) return cx->code;
-    qb_status status = qb_found(
-        cx, out, QB_FINDING_GOOD, NULL,
-        "%s, HDF5 %u.%u.%u, %s, LMDB %d.%d.%d, libpng %s, protobuf-c %s, libyaml %s, "
-        "jansson %s",
-        compute, hdf5[0], hdf5[1], hdf5[2], archive_version_string(), lmdb[0], lmdb[1], lmdb[2],
-        png_get_libpng_ver(NULL), protobuf_c_version(), yaml_get_version_string(), JANSSON_VERSION);
-    qb_free(compute);
-    return status;
+    return qb_found(cx, out, QB_FINDING_GOOD, NULL,
+                    "%s, HDF5 %u.%u.%u, %s, LMDB %d.%d.%d, libpng %s, protobuf-c %s, libyaml %s, "
+                    "jansson %s",
+                    compute, hdf5[0], hdf5[1], hdf5[2], archive_version_string(), lmdb[0], lmdb[1],
+                    lmdb[2], png_get_libpng_ver(NULL), protobuf_c_version(),
+                    yaml_get_version_string(), JANSSON_VERSION);
 }
 
 const qb_check qb_check_libraries = {"libraries", look};
