@@ -7,7 +7,7 @@
 #include "quant/recover/judged.h"
 
 /* A reference and the graphs that are held against it, by what is judged of them. */
-typedef struct contest {
+typedef struct comparison {
     qb_judged judged;
     int32_t n; /* graphs, the reference first */
     int64_t samples;
@@ -16,17 +16,17 @@ typedef struct contest {
     int32_t *scored;                  /* [n] zeros: the first judged value */
     float *(*wanted)[QB_JUDGED_MOST]; /* [samples] of the reference, until the last graph ran */
     double *error, *signal;           /* [n][samples][parts] */
-} contest;
+} comparison;
 
-static void contest_release(contest *c) {
+static void comparison_release(comparison *c) {
     for (int32_t i = 0; c->graph && i < c->n; i++) qb_graph_free(c->graph[i]);
     for (int64_t i = 0; c->wanted && i < c->samples; i++)
         for (int32_t o = 0; o < c->judged.n; o++) qb_free(c->wanted[i][o]);
     QB_FREE_ALL(c->model, c->graph, c->scored, c->wanted, c->error, c->signal);
 }
 
-static qb_status contest_add(qb_ctx *cx, contest *c, const qb_graph *graph,
-                             const qb_calib_options *options) {
+static qb_status comparison_add(qb_ctx *cx, comparison *c, const qb_graph *graph,
+                                const qb_calib_options *options) {
     QB_TRY(qb_judged_expose(cx, &c->judged, graph, &c->graph[c->n]));
     c->model[c->n] = (qb_stream_model){
         .graph = c->graph[c->n], .spec = options->spec, .devices = options->devices};
@@ -35,10 +35,10 @@ static qb_status contest_add(qb_ctx *cx, contest *c, const qb_graph *graph,
 }
 
 /* With the reference; room for n graphs beside it. */
-static qb_status contest_create(qb_ctx *cx, const qb_graph *reference, int32_t n,
-                                const qb_calib_options *options, contest *c) {
+static qb_status comparison_create(qb_ctx *cx, const qb_graph *reference, int32_t n,
+                                   const qb_calib_options *options, comparison *c) {
     const size_t graphs = (size_t)n + 1;
-    *c = (contest){.samples = qb_dataset_count(options->loader.dataset)};
+    *c = (comparison){.samples = qb_dataset_count(options->loader.dataset)};
     QB_TRY(qb_judged_find(cx, reference, &c->judged));
     const size_t values = graphs * (size_t)c->samples * (size_t)c->judged.n_parts;
     c->model = qb_alloc(cx, graphs, sizeof *c->model);
@@ -49,13 +49,13 @@ static qb_status contest_create(qb_ctx *cx, const qb_graph *reference, int32_t n
     c->signal = qb_alloc(cx, values, sizeof *c->signal);
     if (!c->model || !c->graph || !c->scored || !c->wanted || !c->error || !c->signal)
         return cx->code;
-    return contest_add(cx, c, reference, options);
+    return comparison_add(cx, c, reference, options);
 }
 
 /* A qb_outputs_fn: graphs come in their order for each sample. */
 static qb_status compare(qb_ctx *cx, void *user, int32_t graph, int64_t index,
                          const qb_tensor *output, int32_t n) {
-    contest *c = user;
+    comparison *c = user;
     float **wanted = c->wanted[index];
     const int64_t first = (graph * c->samples + index) * c->judged.n_parts;
     double *error = c->error + first, *signal = c->signal + first;
@@ -81,7 +81,7 @@ static qb_status compare(qb_ctx *cx, void *user, int32_t graph, int64_t index,
 }
 
 /* Closes the gaps between the samples that were seen. */
-static void compact(const contest *c, const qb_answers *answers, int32_t graph) {
+static void compact(const comparison *c, const qb_answers *answers, int32_t graph) {
     const size_t n = (size_t)c->judged.n_parts;
     double *const lists[] = {c->error, c->signal};
     for (int l = 0; l < 2; l++) {
@@ -92,15 +92,15 @@ static void compact(const contest *c, const qb_answers *answers, int32_t graph) 
 }
 
 /* Decibels of the mean over parts of error over signal; one part: its SQNR. */
-static double decibels(const contest *c, const double *error, int64_t samples) {
+static double decibels(const comparison *c, const double *error, int64_t samples) {
     double sum = 0;
     for (int64_t i = 0; i < samples; i++) sum += error[i];
     return -10 * log10(sum / c->judged.n_parts);
 }
 
 /* Runs all graphs and scores those beside the reference. */
-static qb_status contest_run(qb_ctx *cx, contest *c, const qb_calib_options *options,
-                             qb_method_scores *out) {
+static qb_status comparison_run(qb_ctx *cx, comparison *c, const qb_calib_options *options,
+                                qb_method_scores *out) {
     qb_answers answers = {0};
     qb_status status = QB_OK;
     const qb_collect_options held_back = {.loader = &options->loader,
@@ -131,12 +131,12 @@ out:
 /* The graph quantized by one method of the table. */
 static qb_status add_method(qb_ctx *cx, const qb_quant_options *quant, const qb_table *table,
                             int32_t method, const qb_graph *graph,
-                            const qb_calib_options *calibration, contest *c) {
+                            const qb_calib_options *calibration, comparison *c) {
     qb_quant_options options = *quant;
     options.method = table->method[method];
     qb_graph *quantized = NULL;
     qb_status status = qb_quantize(cx, graph, table, &options, &quantized, NULL);
-    if (status == QB_OK) status = contest_add(cx, c, quantized, calibration);
+    if (status == QB_OK) status = comparison_add(cx, c, quantized, calibration);
     qb_graph_free(quantized);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "%s", options.method);
 }
@@ -144,27 +144,27 @@ static qb_status add_method(qb_ctx *cx, const qb_quant_options *quant, const qb_
 qb_status qb_score_methods(qb_ctx *cx, const void *quant, const qb_graph *graph,
                            const qb_table *table, const qb_calib_options *options,
                            qb_method_scores *out) {
-    contest c;
-    qb_status status = contest_create(cx, graph, table->n_methods, options, &c);
+    comparison c;
+    qb_status status = comparison_create(cx, graph, table->n_methods, options, &c);
     for (int32_t m = 0; status == QB_OK && m < table->n_methods; m++)
         status = add_method(cx, quant, table, m, graph, options, &c);
-    if (status == QB_OK) status = contest_run(cx, &c, options, out);
-    contest_release(&c);
+    if (status == QB_OK) status = comparison_run(cx, &c, options, out);
+    comparison_release(&c);
     return status;
 }
 
 qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *quantized,
                          const qb_calib_options *options, qb_graph_score *out) {
-    contest c;
+    comparison c;
     qb_method_scores scores = {0};
-    qb_status status = contest_create(cx, reference, 1, options, &c);
-    if (status == QB_OK) status = contest_add(cx, &c, quantized, options);
-    if (status == QB_OK) status = contest_run(cx, &c, options, &scores);
+    qb_status status = comparison_create(cx, reference, 1, options, &c);
+    if (status == QB_OK) status = comparison_add(cx, &c, quantized, options);
+    if (status == QB_OK) status = comparison_run(cx, &c, options, &scores);
     if (status == QB_OK)
         *out = (qb_graph_score){.sqnr_db = scores.sqnr_db[0],
                                 .agreement = scores.agreement[0],
                                 .samples = scores.samples,
                                 .err_square = scores.err_square};
-    contest_release(&c);
+    comparison_release(&c);
     return status;
 }

@@ -19,7 +19,7 @@ typedef struct work {
     qb_graph *graph; /* of known shapes, but for those that depend on values */
     qb_scales scales;
     qb_moments moments;
-    double *shift; /* [scales.n_of] room */
+    double *shift; /* [scales.n_of]; scratch */
 } work;
 
 static bool is_unpadded(qb_ctx *cx, const qb_graph *graph, const qb_layer *l) {
@@ -83,10 +83,10 @@ static bool find_shift(const work *w, int32_t value, bool linear) {
     for (int64_t c = 0; c < n; c++) {
         const float low = w->moments.low[first + c], high = w->moments.high[first + c];
         const float limit = w->scales.limit[qb_scales_of(&w->scales, value, c)];
-        const float room = HEADROOM * (high - low);
-        float shift = fmaxf(0, low - room);
-        if (linear) shift += fminf(0, high + room);
-        if (!linear && limit > 0 && high + room > limit) shift = 0;
+        const float margin = HEADROOM * (high - low);
+        float shift = fmaxf(0, low - margin);
+        if (linear) shift += fminf(0, high + margin);
+        if (!linear && limit > 0 && high + margin > limit) shift = 0;
         if (!(fabsf(shift) > LEAST * reach)) shift = 0;
         w->shift[first + c] = (double)shift;
         any = any || shift != 0;
