@@ -163,8 +163,8 @@ static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const qb_bo
 static void add_task(qb_strbuf *b, const qb_project *p, const guessed *g) {
     int32_t n;
     qb_tasks(&n);
-    const char *name = g->task ? g->task->name : NULL;
-    if (!name && !g->decoder) return;
+    if (!g->task) return;
+    const char *name = g->task->name;
     qb_strbuf_addf(b, "\ntask: %s  # %s; ", name,
                    p->task.task ? "told by the sidecar" : "GUESSED from the outputs and the data");
     add_names(b, task_name, n);

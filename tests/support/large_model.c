@@ -220,7 +220,7 @@ static void conv_norm(long n) {
         char in[200];
         tensor(&graph, 5, name("w", i), FLOAT, 4, shape, w, sizeof w);
         for (int k = 0; k < 4; k++) {
-            char key[32];
+            char key[48];
             snprintf(key, sizeof key, "p%d_%ld", k, i);
             tensor(&graph, 5, key, FLOAT, 1, four, (const float[4]){1, 1, 1, 1}, 16);
         }

@@ -27,7 +27,7 @@ static void what_does_not_fit_is_written_beside_the_model(void **state) {
     int32_t last = x;
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < LARGE && i < 2; k++) large[i][k] = (float)(i * LARGE + k);
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "w%d", i);
         const int32_t w = qb_graph_add_constant(&cx, g, name, QB_DTYPE_F32, i < 2 ? &shape : &one,
                                                 i < 2 ? large[i] : &small);
