@@ -14,8 +14,8 @@ typedef struct lane {
     qb_collector *collector;
     qb_collector_slot *slot; /* being filled */
     int64_t filled;
-    int64_t *at[2]; /* number of each sample in the gather, by slot */
-    int32_t turn;
+    int64_t *at[2];  /* number of each sample in the gather, by slot */
+    int32_t slot_at; /* 0 or 1, of `at` */
     uint64_t used;
 } lane;
 
@@ -52,7 +52,7 @@ static qb_status harvest(qb_ctx *cx, const feed *f, lane *l) {
         for (int64_t i = 0; qb_gather_wants(f->gather, name) && i < l->slot->n_items; i++) {
             qb_range own;
             qb_collector_extremes(l->collector, l->slot, v, i, &own.lo, &own.hi);
-            QB_TRY(qb_gather_extremes(cx, f->gather, f->worker, name, l->at[l->turn][i], own));
+            QB_TRY(qb_gather_extremes(cx, f->gather, f->worker, name, l->at[l->slot_at][i], own));
         }
     }
     l->slot->n_items = 0;
@@ -60,7 +60,7 @@ static qb_status harvest(qb_ctx *cx, const feed *f, lane *l) {
 }
 
 static qb_status next_slot(qb_ctx *cx, const feed *f, lane *l) {
-    l->turn = !l->turn;
+    l->slot_at = !l->slot_at;
     l->filled = 0;
     QB_TRY(qb_collector_swap(cx, l->collector, &l->slot));
     return harvest(cx, f, l);
@@ -200,7 +200,7 @@ static qb_status add_sample(qb_ctx *cx, feed *f, const qb_batch *batch, int32_t 
         memcpy((char *)l->slot->input[k] + (size_t)l->filled * bytes, input[k].data, bytes);
     }
     QB_TRY(qb_gather_count(cx, f->gather, f->worker, qb_gather_key(&batch->hash[i]),
-                           &l->at[l->turn][l->filled]));
+                           &l->at[l->slot_at][l->filled]));
     return ++l->filled == l->batch ? start(cx, f, l) : QB_OK;
 }
 

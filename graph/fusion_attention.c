@@ -72,9 +72,9 @@ static bool has_perm(const qb_node *node, int64_t a, int64_t b, int64_t c, int64
  * [N, heads, size, T]); -1 when it is made otherwise. Others may read what is between. */
 static int32_t fused_of(const qb_rewrite *rw, int32_t value, bool keys, double *scale) {
     value = past_factor(rw, value, scale);
-    int32_t turn = qb_rewrite_from(rw, value, "Transpose");
-    if (turn < 0 || !qb_value_is_plain(rw->graph, value)) return -1;
-    const qb_node *transpose = &rw->graph->nodes[turn];
+    int32_t transposed = qb_rewrite_from(rw, value, "Transpose");
+    if (transposed < 0 || !qb_value_is_plain(rw->graph, value)) return -1;
+    const qb_node *transpose = &rw->graph->nodes[transposed];
     if (!has_perm(transpose, 0, 2, keys ? 3 : 1, keys ? 1 : 3)) return -1;
     int32_t split = past_factor(rw, transpose->in[0], scale);
     int32_t node = qb_rewrite_from(rw, split, "Reshape");
@@ -120,10 +120,10 @@ static int32_t packed_of(const qb_rewrite *rw, int32_t value, int32_t part, bool
         value = past_factor(rw, nodes[swap].in[0], scale);
     }
     const int32_t whole = whole_of(rw, value, part);
-    const int32_t turn = whole < 0 ? -1 : qb_rewrite_from(rw, whole, "Transpose");
-    const qb_ints given = turn < 0 ? (qb_ints){0} : qb_node_ints(&nodes[turn], "perm");
+    const int32_t transposed = whole < 0 ? -1 : qb_rewrite_from(rw, whole, "Transpose");
+    const qb_ints given = transposed < 0 ? (qb_ints){0} : qb_node_ints(&nodes[transposed], "perm");
     if (given.n != 5 || memcmp(given.v, perm, sizeof perm) != 0) return -1;
-    const int32_t apart = nodes[turn].in[0], node = qb_rewrite_from(rw, apart, "Reshape");
+    const int32_t apart = nodes[transposed].in[0], node = qb_rewrite_from(rw, apart, "Reshape");
     if (node < 0) return -1;
     const int32_t packed = nodes[node].in[0];
     const qb_shape *x = shape_of(rw, packed), *y = shape_of(rw, apart);
@@ -161,11 +161,11 @@ static bool match_apart(const qb_rewrite *rw, const int32_t split[3], pattern *p
 static bool match_fused(const qb_rewrite *rw, const int32_t split[3], int32_t y, pattern *p) {
     const qb_shape *heads = shape_of(rw, y);
     pattern found = *p;
-    int32_t turn = qb_uses_sole_user(rw->graph, &rw->uses, y);
-    if (turn < 0 || heads->rank != 4 ||
+    int32_t transposed = qb_uses_sole_user(rw->graph, &rw->uses, y);
+    if (transposed < 0 || heads->rank != 4 ||
         (!match_apart(rw, split, &found) && !match_packed(rw, split, &found)))
         return false;
-    const qb_node *transpose = &rw->graph->nodes[turn];
+    const qb_node *transpose = &rw->graph->nodes[transposed];
     if (!qb_node_is(transpose, "Transpose") || !has_perm(transpose, 0, 2, 1, 3)) return false;
     int32_t tokens = transpose->out[0];
     int32_t join = qb_uses_sole_user(rw->graph, &rw->uses, tokens);
@@ -186,11 +186,11 @@ static bool match_fused(const qb_rewrite *rw, const int32_t split[3], int32_t y,
 static bool match_split(const qb_rewrite *rw, const int32_t split[3], int32_t y, pattern *p) {
     double scale = p->scale;
     int32_t q = past_factor(rw, split[0], &scale), k = past_factor(rw, split[1], &scale);
-    int32_t rank = shape_of(rw, y)->rank, turn = qb_rewrite_from(rw, k, "Transpose");
-    if (rank < 3 || rank > 4 || turn < 0) return false;
+    int32_t rank = shape_of(rw, y)->rank, transposed = qb_rewrite_from(rw, k, "Transpose");
+    if (rank < 3 || rank > 4 || transposed < 0) return false;
     for (int32_t i = 0; i < 3; i++)
         if (shape_of(rw, split[i])->rank != rank) return false;
-    if (qb_node_ints(&rw->graph->nodes[turn], "perm").n != rank) return false;
+    if (qb_node_ints(&rw->graph->nodes[transposed], "perm").n != rank) return false;
     if (rank == 3 && p->in[3] >= 0 && shape_of(rw, p->in[3])->rank > 2) return false;
     p->in[0] = q;
     p->in[1] = k;
@@ -198,7 +198,7 @@ static bool match_split(const qb_rewrite *rw, const int32_t split[3], int32_t y,
     p->out = y;
     p->heads = rank == 4 ? shape_of(rw, y)->dim[1] : 1;
     p->scale = scale;
-    p->swap = turn;
+    p->swap = transposed;
     return true;
 }
 
@@ -286,7 +286,7 @@ static bool is_accepted(const qb_rewrite *rw, const pattern *p) {
 }
 
 /* k by a Transpose of its own, without the swap. */
-static qb_status turn_keys(qb_rewrite *rw, pattern *p) {
+static qb_status transpose_keys(qb_rewrite *rw, pattern *p) {
     const qb_node *node = &rw->graph->nodes[p->swap];
     qb_ints given = qb_node_ints(node, "perm");
     int64_t perm[QB_MAX_RANK];
@@ -319,7 +319,7 @@ static qb_status take_apart(qb_rewrite *rw, pattern *p) {
 
 static qb_status rewrite(qb_rewrite *rw, pattern *p) {
     if (p->packed >= 0) QB_TRY(take_apart(rw, p));
-    if (p->swap >= 0) QB_TRY(turn_keys(rw, p));
+    if (p->swap >= 0) QB_TRY(transpose_keys(rw, p));
     bool joined = shape_of(rw, p->in[0])->rank == 3;
     QB_TRY(qb_rewrite_node(rw, p->last, qb_op_find("Attention", ""), p->in, p->in[3] >= 0 ? 4 : 3,
                            p->out));

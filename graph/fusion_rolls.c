@@ -32,8 +32,8 @@ static int64_t begin_of(const qb_rewrite *rw, int32_t value, int32_t concat, int
     return s.offset >= 0 && s.offset % stride == 0 ? s.offset / stride : -1;
 }
 
-/* By how much the Concat turns its data along `axis`; 0: it does something else. */
-static int64_t turn_of(const qb_rewrite *rw, int32_t index, int32_t *axis, int32_t *x) {
+/* By how much the Concat shifts its data along `axis`; 0: it does something else. */
+static int64_t shift_of(const qb_rewrite *rw, int32_t index, int32_t *axis, int32_t *x) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
     int32_t other = -1;
@@ -50,8 +50,8 @@ static int64_t turn_of(const qb_rewrite *rw, int32_t index, int32_t *axis, int32
     return all ? begin : 0;
 }
 
-/* Adds what a Pad turns whose result only the two slices read, and moves on to that one's data. */
-static int32_t past_turn(const qb_rewrite *rw, int32_t x, int64_t *pads) {
+/* Adds what a Pad shifts whose result only the two slices read, and moves on to that one's data. */
+static int32_t past_shift(const qb_rewrite *rw, int32_t x, int64_t *pads) {
     const qb_graph *graph = rw->graph;
     const int32_t from = qb_rewrite_from(rw, x, "Pad"), rank = graph->values[x].shape.rank;
     int64_t before[2 * QB_MAX_RANK];
@@ -74,13 +74,13 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     int64_t pads[2 * QB_MAX_RANK] = {0};
     int32_t axis, x, in[2];
-    const int64_t turn = turn_of(rw, index, &axis, &x);
-    if (turn == 0) return QB_OK;
+    const int64_t shift = shift_of(rw, index, &axis, &x);
+    if (shift == 0) return QB_OK;
     const int32_t out = graph->nodes[index].out[0], rank = graph->values[out].shape.rank;
-    pads[axis] = -turn;
-    pads[rank + axis] = turn;
-    in[0] = past_turn(rw, x, pads);
-    QB_TRY(qb_rewrite_int64s(rw, out, "_turns", pads, 2 * rank, &in[1]));
+    pads[axis] = -shift;
+    pads[rank + axis] = shift;
+    in[0] = past_shift(rw, x, pads);
+    QB_TRY(qb_rewrite_int64s(rw, out, "_shifts", pads, 2 * rank, &in[1]));
     for (int i = 0; i < 2; i++)
         qb_rewrite_kill(rw, qb_rewrite_from(rw, rw->graph->nodes[index].in[i], NULL));
     QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Pad", ""), in, 2, out));

@@ -58,7 +58,7 @@ int64_t qb_lint_scales(const qb_lint *lint, int32_t node, const float **scale) {
     return qb_shape_count(&v->shape);
 }
 
-qb_dtype qb_lint_codes(const qb_lint *lint, int32_t node) {
+qb_dtype qb_lint_quantized_type(const qb_lint *lint, int32_t node) {
     const qb_value *zero = qb_lint_constant(lint, node, 2);
     if (zero) return zero->dtype;
     if (qb_lint_is(lint, node, "QuantizeLinear"))
@@ -66,7 +66,8 @@ qb_dtype qb_lint_codes(const qb_lint *lint, int32_t node) {
     const qb_value *data = qb_lint_constant(lint, node, 0);
     if (data) return data->dtype;
     const int32_t maker = qb_lint_maker(lint, node, 0);
-    return qb_lint_is(lint, maker, "QuantizeLinear") ? qb_lint_codes(lint, maker) : QB_DTYPE_NONE;
+    return qb_lint_is(lint, maker, "QuantizeLinear") ? qb_lint_quantized_type(lint, maker)
+                                                     : QB_DTYPE_NONE;
 }
 
 int32_t qb_lint_zero(const qb_lint *lint, int32_t node, int64_t i) {

@@ -42,7 +42,7 @@ const qb_value *qb_lint_constant(const qb_lint *lint, int32_t node, int32_t i);
 int64_t qb_lint_scales(const qb_lint *lint, int32_t node, const float **scale);
 /* The type of a Q or DQ node's quantized values: that of the zero point, of the constant, or of the
  * Q that made them; NONE when it cannot be seen. */
-qb_dtype qb_lint_codes(const qb_lint *lint, int32_t node);
+qb_dtype qb_lint_quantized_type(const qb_lint *lint, int32_t node);
 /* The zero point's element i of a Q or DQ node; 0 when it has none. */
 int32_t qb_lint_zero(const qb_lint *lint, int32_t node, int64_t i);
 /* Does a DQ node stand on a constant, directly or behind Q? */

@@ -14,7 +14,7 @@ typedef struct side {
     int32_t at;       /* groups before it have run */
     void ***data;     /* [values] NULL, or a block a sample */
     bool *borrowed;   /* [values] the blocks are the samples' own */
-    bool *codes;      /* [values] blocks hold quantized values */
+    bool *quantized;  /* [values] blocks hold quantized values */
     int32_t *readers; /* [values] groups and layers that are still to read it */
 } side;
 
@@ -41,20 +41,20 @@ static bool is_quantized(const qb_value *v) {
     return v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
 }
 
-static size_t bytes_of(const side *s, int32_t value, bool as_codes) {
+static size_t bytes_of(const side *s, int32_t value, bool quantized) {
     const qb_value *v = &s->graph->values[value];
     const int64_t count = qb_shape_known(&v->shape) ? qb_shape_count(&v->shape) : 0;
-    if (as_codes) return (size_t)count;
+    if (quantized) return (size_t)count;
     return (size_t)count * (v->q.n > 0 ? sizeof(float) : qb_dtype_size(v->dtype));
 }
 
-static void to_codes(const qb_value *v, const float *from, uint8_t *to) {
+static void quantize(const qb_value *v, const float *from, uint8_t *to) {
     const int32_t zero = v->q.zero ? v->q.zero[0] : 0;
     for (int64_t i = 0, n = qb_shape_count(&v->shape); i < n; i++)
         to[i] = (uint8_t)qb_quantize_value(from[i], v->q.scale[0], zero, v->dtype);
 }
 
-static void from_codes(const qb_value *v, const uint8_t *from, float *to) {
+static void dequantize(const qb_value *v, const uint8_t *from, float *to) {
     const float scale = v->q.scale[0];
     const int32_t zero = v->q.zero ? v->q.zero[0] : 0;
     const bool is_signed = v->dtype == QB_DTYPE_S8;
@@ -67,8 +67,8 @@ const float *qb_replay_floats(const qb_replay_layer *layer, bool quantized, int3
     const side *s = quantized ? &layer->replay->quantized : &layer->replay->reference;
     const qb_value *v = &s->graph->values[value];
     const void *data = s->data[value][sample];
-    if (s->codes[value]) {
-        from_codes(v, data, scratch);
+    if (s->quantized[value]) {
+        dequantize(v, data, scratch);
         return scratch;
     }
     if (!is_quantized(v)) return data;
@@ -119,21 +119,22 @@ static qb_status run_sample(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
         const bool is_input = k < g->n_in;
         const int32_t v = is_input ? g->in[k] : g->out[k - g->n_in];
         float **scratch = &g->scratch[worker * ports + k];
-        if (s->codes[v] && !*scratch) *scratch = qb_alloc_aligned(cx, bytes_of(s, v, false) + 1, 1);
-        if (s->codes[v] && !*scratch) return cx->code;
+        if (s->quantized[v] && !*scratch)
+            *scratch = qb_alloc_aligned(cx, bytes_of(s, v, false) + 1, 1);
+        if (s->quantized[v] && !*scratch) return cx->code;
         if (is_input) {
-            if (s->codes[v]) from_codes(&s->graph->values[v], s->data[v][i], *scratch);
-            in[k] = s->codes[v] ? *scratch : s->data[v][i];
+            if (s->quantized[v]) dequantize(&s->graph->values[v], s->data[v][i], *scratch);
+            in[k] = s->quantized[v] ? *scratch : s->data[v][i];
             continue;
         }
-        s->data[v][i] = qb_alloc_aligned(cx, bytes_of(s, v, s->codes[v]) + 1, 1);
+        s->data[v][i] = qb_alloc_aligned(cx, bytes_of(s, v, s->quantized[v]) + 1, 1);
         if (!s->data[v][i]) return cx->code;
-        out[k - g->n_in] = s->codes[v] ? (void *)*scratch : s->data[v][i];
+        out[k - g->n_in] = s->quantized[v] ? (void *)*scratch : s->data[v][i];
     }
     QB_TRY(qb_context_run(cx, g->context[worker], in, out));
     for (int32_t k = 0; k < g->n_out; k++)
-        if (s->codes[g->out[k]])
-            to_codes(&s->graph->values[g->out[k]], out[k], s->data[g->out[k]][i]);
+        if (s->quantized[g->out[k]])
+            quantize(&s->graph->values[g->out[k]], out[k], s->data[g->out[k]][i]);
     return QB_OK;
 }
 
@@ -144,7 +145,7 @@ static qb_status run_built(qb_ctx *cx, group_run *g) {
     for (int32_t k = 0; k < g->n_out; k++) {
         const int32_t v = g->out[k];
         clear(g->replay, s, v);
-        s->codes[v] = is_quantized(&s->graph->values[v]);
+        s->quantized[v] = is_quantized(&s->graph->values[v]);
         s->data[v] = qb_alloc(cx, n, sizeof(void *));
         if (!s->data[v]) return cx->code;
     }
@@ -204,9 +205,9 @@ static qb_status side_init(qb_ctx *cx, const qb_graph *graph, const qb_samples *
     const size_t n = (size_t)s->n_values + 1;
     s->data = qb_alloc(cx, n, sizeof(void **));
     s->borrowed = qb_alloc(cx, n, sizeof *s->borrowed);
-    s->codes = qb_alloc(cx, n, sizeof *s->codes);
+    s->quantized = qb_alloc(cx, n, sizeof *s->quantized);
     s->readers = qb_alloc(cx, n, sizeof *s->readers);
-    if (!s->data || !s->borrowed || !s->codes || !s->readers) return cx->code;
+    if (!s->data || !s->borrowed || !s->quantized || !s->readers) return cx->code;
     for (int32_t g = 0; g < s->groups.n; g++)
         for (int32_t i = 0; i < s->groups.group[g].n_in; i++)
             if (s->groups.group[g].in[i] >= 0) s->readers[s->groups.group[g].in[i]]++;
@@ -232,7 +233,7 @@ static void side_release(const qb_replay *r, side *s) {
             qb_free(s->data[v][i]);
         qb_free(s->data[v]);
     }
-    QB_FREE_ALL(s->data, s->borrowed, s->codes, s->readers);
+    QB_FREE_ALL(s->data, s->borrowed, s->quantized, s->readers);
     qb_groups_release(&s->groups);
     qb_graph_free(s->graph);
 }

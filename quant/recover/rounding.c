@@ -30,7 +30,7 @@ typedef struct block {
     float *x;                                      /* [groups][rows][n] */
     double *mean;                                  /* [groups][n] */
     float *covariance;                             /* [groups][n][n] */
-    int8_t *codes;                                 /* of the whole layer */
+    int8_t *q;                                     /* of the whole layer */
     double *shift;                                 /* [outputs] what the bias gets */
 } block;
 
@@ -106,13 +106,13 @@ static void complete(const block *b, int64_t g) {
 }
 
 /* Takes neighbours while that makes e' C e less; `slope` is C e. */
-static void descend(const block *b, int64_t g, int64_t o, const float *scale, int8_t *codes,
-                    double *e, double *slope) {
+static void descend(const block *b, int64_t g, int64_t o, const float *scale, int8_t *q, double *e,
+                    double *slope) {
     const float *covariance = b->covariance + g * b->n * b->n;
     const float *w = b->weights->reference;
     for (int64_t k = 0; k < b->n; k++) {
         const int64_t at = place(b, g, o, k);
-        e[k] = (double)w[at] / (double)*scale - codes[at];
+        e[k] = (double)w[at] / (double)*scale - q[at];
     }
     for (int64_t i = 0; i < b->n; i++) {
         double sum = 0;
@@ -126,11 +126,9 @@ static void descend(const block *b, int64_t g, int64_t o, const float *scale, in
             const float *row = covariance + k * b->n;
             const int d = slope[k] > 0 ? 1 : -1;
             const int64_t at = place(b, g, o, k);
-            if (codes[at] >= 127 || codes[at] <= -127 || codes[at] + d >= 127 ||
-                codes[at] + d <= -127)
-                continue;
+            if (q[at] >= 127 || q[at] <= -127 || q[at] + d >= 127 || q[at] + d <= -127) continue;
             if (fabs(e[k] - d) >= 1 || 2 * fabs(slope[k]) <= (double)row[k] * (1 + 1e-6)) continue;
-            codes[at] = (int8_t)(codes[at] + d);
+            q[at] = (int8_t)(q[at] + d);
             e[k] -= d;
             for (int64_t i = 0; i < b->n; i++) slope[i] -= d * (double)row[i];
             changed = true;
@@ -143,7 +141,7 @@ static qb_status round_channel(qb_ctx *cx, const block *b, int64_t g, int64_t o)
     const float *scale = &b->weights->scale[channel];
     double *e = qb_alloc(cx, 2 * (size_t)b->n, sizeof *e), sum = 0;
     if (!e) return cx->code;
-    descend(b, g, o, scale, b->codes, e, e + b->n);
+    descend(b, g, o, scale, b->q, e, e + b->n);
     for (int64_t k = 0; k < b->n; k++) sum += e[k] * b->mean[g * b->n + k];
     b->shift[channel] += sum * (double)*scale;
     qb_free(e);
@@ -211,7 +209,7 @@ static qb_status round_layer(qb_ctx *cx, qb_recover_state *state, block *b) {
             QB_TRY(round_block(cx, b));
         }
     }
-    QB_TRY(qb_layer_weights_set(cx, state, b->layer, b->weights, b->codes));
+    QB_TRY(qb_layer_weights_set(cx, state, b->layer, b->weights, b->q));
     if (!b->weights->can_shift) return QB_OK;
     QB_FREED float *bias = qb_alloc(cx, (size_t)outputs, sizeof *bias);
     if (!bias) return cx->code;
@@ -235,7 +233,7 @@ static qb_status before(qb_ctx *cx, void *user, qb_replay_layer *layer) {
     block b = {.layer = layer,
                .weights = &w,
                .most = (size_t)qb_shape_count(&layer->quantized->values[layer->input].shape),
-               .codes = w.codes,
+               .q = w.q,
                .shift = qb_alloc(cx, outputs, sizeof *b.shift)};
     qb_status status = b.shift ? QB_OK : cx->code;
     if (status == QB_OK && w.has_patches) {

@@ -30,15 +30,15 @@ static qb_status fill(qb_ctx *cx, const qb_graph *graph, const qb_layer *referen
     const qb_value *weight = &graph->values[graph->nodes[w->layer.node].in[1]];
     const int64_t n = qb_layer_outputs(&w->layer), count = n * w->layer.n_in * w->layer.taps;
     w->reference = reference->weight;
-    w->quantized = qb_alloc(cx, (size_t)count, sizeof *w->quantized);
-    w->codes = qb_alloc(cx, (size_t)count, sizeof *w->codes);
+    w->dequantized = qb_alloc(cx, (size_t)count, sizeof *w->dequantized);
+    w->q = qb_alloc(cx, (size_t)count, sizeof *w->q);
     w->scale = qb_alloc(cx, (size_t)n, sizeof *w->scale);
     w->bias = qb_alloc(cx, (size_t)n, sizeof *w->bias);
-    if (!w->quantized || !w->codes || !w->scale || !w->bias) return cx->code;
+    if (!w->dequantized || !w->q || !w->scale || !w->bias) return cx->code;
     for (int64_t o = 0; o < n; o++) w->scale[o] = weight->q.scale[weight->q.n == 1 ? 0 : o];
-    memcpy(w->codes, weight->data, (size_t)count);
+    memcpy(w->q, weight->data, (size_t)count);
     for (int64_t i = 0; i < count; i++)
-        w->quantized[i] = w->scale[channel_of(&w->layer, i)] * (float)w->codes[i];
+        w->dequantized[i] = w->scale[channel_of(&w->layer, i)] * (float)w->q[i];
     qb_layer_bias(float_graph, own, w->bias);
     return QB_OK;
 }
@@ -71,7 +71,7 @@ out:
 
 void qb_layer_weights_release(qb_layer_weights *w) {
     qb_uses_release(&w->uses);
-    QB_FREE_ALL(w->quantized, w->codes, w->scale, w->bias);
+    QB_FREE_ALL(w->dequantized, w->q, w->scale, w->bias);
     *w = (qb_layer_weights){0};
 }
 
@@ -88,17 +88,17 @@ qb_status qb_layer_weights_set_bias(qb_ctx *cx, qb_recover_state *state,
         l->bias_node >= 0 ? &graph->values[graph->nodes[l->bias_node].in[l->bias_input]] : NULL;
     if (!old || old->dtype != QB_DTYPE_S32) return qb_layer_set_bias(cx, graph, l, bias);
     const int64_t n = qb_layer_outputs(l);
-    QB_FREED int32_t *codes = qb_alloc(cx, (size_t)n, sizeof *codes);
-    if (!codes) return cx->code;
+    QB_FREED int32_t *q = qb_alloc(cx, (size_t)n, sizeof *q);
+    if (!q) return cx->code;
     for (int64_t o = 0; o < n; o++) {
         const double scale = (double)old->q.scale[old->q.n == 1 ? 0 : o];
-        codes[o] = (int32_t)fmax(-0x1p30, fmin(0x1p30, nearbyint((double)bias[o] / scale)));
+        q[o] = (int32_t)fmax(-0x1p30, fmin(0x1p30, nearbyint((double)bias[o] / scale)));
     }
-    return qb_graph_replace_constant(cx, graph, l->bias_node, l->bias_input, codes);
+    return qb_graph_replace_constant(cx, graph, l->bias_node, l->bias_input, q);
 }
 
 qb_status qb_layer_weights_set(qb_ctx *cx, qb_recover_state *state, const qb_replay_layer *layer,
-                               const qb_layer_weights *w, const int8_t *codes) {
+                               const qb_layer_weights *w, const int8_t *q) {
     const int64_t count = qb_layer_outputs(&w->layer) * w->layer.n_in * w->layer.taps;
     qb_layer own;
     bool known;
@@ -107,9 +107,9 @@ qb_status qb_layer_weights_set(qb_ctx *cx, qb_recover_state *state, const qb_rep
     QB_FREED float *stands = qb_alloc(cx, (size_t)count, sizeof *stands);
     if (!stands) return cx->code;
     for (int64_t i = 0; i < count; i++)
-        stands[i] = w->scale[channel_of(&w->layer, i)] * (float)codes[i];
+        stands[i] = w->scale[channel_of(&w->layer, i)] * (float)q[i];
     QB_TRY(qb_graph_replace_constant(cx, state->graph, own.node, 1, stands));
-    return qb_graph_replace_constant(cx, layer->quantized, w->layer.node, 1, codes);
+    return qb_graph_replace_constant(cx, layer->quantized, w->layer.node, 1, q);
 }
 
 qb_status qb_recover_replay(qb_ctx *cx, const qb_recover_state *state, qb_replay_options hooks) {

@@ -9,8 +9,8 @@
 typedef struct qb_layer_weights {
     qb_layer layer;         /* of the replay's quantized graph; `weight` is NULL */
     const float *reference; /* weights, in the order of the tensor */
-    float *quantized;       /* what the quantized ones stand for; the same order */
-    int8_t *codes;
+    float *dequantized;     /* what the quantized ones stand for; the same order */
+    int8_t *q;
     float *scale;   /* [outputs] */
     float *bias;    /* [outputs] of the state's graph */
     bool can_shift; /* there is a bias or room for one, in every graph */
@@ -29,7 +29,7 @@ qb_status qb_layer_weights_set_bias(qb_ctx *cx, qb_recover_state *state,
                                     const float *bias);
 /* Its quantized weights: the state's graph gets what they stand for. */
 qb_status qb_layer_weights_set(qb_ctx *cx, qb_recover_state *state, const qb_replay_layer *layer,
-                               const qb_layer_weights *weights, const int8_t *codes);
+                               const qb_layer_weights *weights, const int8_t *q);
 
 /* Goes through the state's graph, quantized, beside its reference: `hooks` as for a replay. */
 qb_status qb_recover_replay(qb_ctx *cx, const qb_recover_state *state, qb_replay_options hooks);

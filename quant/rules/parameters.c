@@ -75,9 +75,9 @@ static qb_status zero_point(qb_lint *lint, int32_t node) {
 QB_LINT_RULE(zero_point, "zero-point", NVIDIA, "quantize symmetrically (quantize --for trt)");
 
 /* s32 is for biases and has rules of its own. */
-static qb_status signed_codes(qb_lint *lint, int32_t node) {
+static qb_status signed_data(qb_lint *lint, int32_t node) {
     const qb_dtype quantized =
-        qb_lint_is_qdq(lint, node) ? qb_lint_codes(lint, node) : QB_DTYPE_NONE;
+        qb_lint_is_qdq(lint, node) ? qb_lint_quantized_type(lint, node) : QB_DTYPE_NONE;
     if (quantized == QB_DTYPE_NONE || quantized == QB_DTYPE_S8 || quantized == QB_DTYPE_S32)
         return QB_OK;
     return qb_lint_found(lint, node, "quantized values are %s, expected s8%s",
@@ -87,17 +87,17 @@ static qb_status signed_codes(qb_lint *lint, int32_t node) {
                                                            "means u8)");
 }
 
-QB_LINT_RULE(signed_codes, "signed-codes", NVIDIA,
+QB_LINT_RULE(signed_data, "signed-codes", NVIDIA,
              "quantize to s8 with a typed zero point of 0 (quantize --for trt)");
 
-static qb_status unsigned_codes(qb_lint *lint, int32_t node) {
+static qb_status unsigned_data(qb_lint *lint, int32_t node) {
     if (!qb_lint_is_layer(lint, node)) return QB_OK;
     const int32_t data = qb_lint_dequantizer(lint, node, 0);
-    if (data < 0 || qb_lint_codes(lint, data) != QB_DTYPE_S8) return QB_OK;
+    if (data < 0 || qb_lint_quantized_type(lint, data) != QB_DTYPE_S8) return QB_OK;
     return qb_lint_found(lint, node, "its data are s8: on x86 it stays float or runs slowly");
 }
 
-QB_LINT_RULE(unsigned_codes, "unsigned-codes", "ort-cpu",
+QB_LINT_RULE(unsigned_data, "unsigned-codes", "ort-cpu",
              "quantize activations to u8 (quantize --for ort-cpu)");
 
 static qb_status scalar_data(qb_lint *lint, int32_t node) {

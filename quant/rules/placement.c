@@ -75,8 +75,8 @@ static bool is_implied(const qb_lint *lint, int32_t clamp, int32_t q) {
         low = *(const float *)bound[0]->data;
         high = *(const float *)bound[1]->data;
     }
-    return qb_quantized_range_implies(qb_lint_codes(lint, q), scale[0], qb_lint_zero(lint, q, 0),
-                                      low, high);
+    return qb_quantized_range_implies(qb_lint_quantized_type(lint, q), scale[0],
+                                      qb_lint_zero(lint, q, 0), low, high);
 }
 
 static qb_status layer_output(qb_lint *lint, int32_t node) {
@@ -92,8 +92,8 @@ static qb_status layer_output(qb_lint *lint, int32_t node) {
         return qb_lint_found(lint, node,
                              "%s behind it is not implied by the quantized values it gets",
                              lint->graph->nodes[reader].op->name);
-    const qb_dtype in = qb_lint_codes(lint, qb_lint_dequantizer(lint, node, 0));
-    const qb_dtype out = qb_lint_codes(lint, q);
+    const qb_dtype in = qb_lint_quantized_type(lint, qb_lint_dequantizer(lint, node, 0));
+    const qb_dtype out = qb_lint_quantized_type(lint, q);
     if (in == out) return QB_OK;
     return qb_lint_found(lint, node, "its data are %s and its result %s", qb_dtype_text(in),
                          qb_dtype_text(out));

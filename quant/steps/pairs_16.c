@@ -35,9 +35,9 @@ static qb_status add_pair(qb_ctx *cx, qb_graph *graph, int32_t value, const qb_q
         scale < 0 ? -1 : add_scalar(cx, graph, value, "zero_point", q->dtype, &zero);
     if (zero_point < 0) return cx->code;
     const int32_t q_in[] = {value, scale, zero_point};
-    const int32_t codes = add_node(cx, graph, value, "QuantizeLinear", q_in, q->dtype);
-    if (codes < 0) return cx->code;
-    const int32_t dq_in[] = {codes, scale, zero_point};
+    const int32_t quantized = add_node(cx, graph, value, "QuantizeLinear", q_in, q->dtype);
+    if (quantized < 0) return cx->code;
+    const int32_t dq_in[] = {quantized, scale, zero_point};
     const int32_t floats = add_node(cx, graph, value, "DequantizeLinear", dq_in, QB_DTYPE_F32);
     if (floats < 0) return cx->code;
     for (int32_t i = 0; i < n_nodes; i++)

@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../support/lint.sh"
 
 retired='
 finish      kernels/cpu,kernels/ref,kernels/dnnl  epilogue
-codes       kernels,engine                        quantized, q
+codes       kernels,engine,quant                  quantized, q
 pose        kernels,engine,graph                  lower
 posed       kernels,engine,graph                  lower
 draft       engine,graph                          candidate, pattern
@@ -26,7 +26,7 @@ rival       eval,engine,search                    candidate
 lineup      eval,engine,search                    candidates
 room        base,quant/recover                    shared memory, capacity, left
 bring       engine                                upload, lower
-turn        base                                  mutex
+turn        base,kernels,engine,graph,calib,quant mutex, transpose, shift, slot
 why_not     kernels,engine,graph                  fallback_reason, unsupported_reason
 why_half    kernels,engine,graph                  f16_reason
 '

@@ -103,7 +103,7 @@ QB_DEVICE void soften(float factor, int keys, float (&s)[KEYS / 2], uint32_t (&w
 }
 
 // Four lanes with four values each: lane t gets value t of each.
-QB_DEVICE void turn(float (&v)[4]) {
+QB_DEVICE void exchange(float (&v)[4]) {
 #pragma unroll
     for (int d = 1; d < 4; d *= 2) {
         bool upper = threadIdx.x & d;
@@ -135,7 +135,7 @@ QB_DEVICE void store(const qb_cuda_attention &p, const float (&result)[32], cons
 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     four[j] = result[(part * 4 + j) * 4 + h * 2 + i] * share[h];
-                turn(four);
+                exchange(four);
 #pragma unroll
                 for (int j = 0; j < 4; j++) v[j * 2 + i] = four[j];
             }

@@ -61,8 +61,8 @@ static int32_t choose_rows(const qb_cuda_stem_pool *p, int32_t multiprocessors) 
     for (int32_t rows = 1; rows <= ROWS_MAX; rows++) {
         if (QB_CUDA_STEM_POOL_SHARED(p, rows) > need.shared_bytes) break;
         const int64_t blocks = across * ((p->out_h + rows - 1) / rows);
-        const int64_t turns = (blocks + at_once - 1) / at_once;
-        const int64_t cost = turns * ((rows - 1) * p->stride_h + p->kernel_h + ROWS_TO_START);
+        const int64_t rounds = (blocks + at_once - 1) / at_once;
+        const int64_t cost = rounds * ((rows - 1) * p->stride_h + p->kernel_h + ROWS_TO_START);
         if (cost >= least) continue;
         least = cost;
         best = rows;

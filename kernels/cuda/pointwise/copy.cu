@@ -65,7 +65,8 @@ static __global__ void __launch_bounds__(TILE *TILE_ROWS)
 // warp's words lie in different banks (but for one of 32, of bytes on the way out).
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
-    turn(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const T *in, T *out) {
+    transpose_bits(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const T *in,
+                   T *out) {
     constexpr uint32_t each = 4 / sizeof(T), words = WIDE_TILE / each;
     __shared__ __align__(4) T tile[WIDE_TILE][WIDE_TILE + each];
     int last = p.walk.rank - 1;
@@ -177,10 +178,10 @@ static dim3 tiles_of(const qb_cuda_walk *w, int unit, uint32_t side, uint32_t *c
 
 // T: as many bits as an element has.
 template <class T>
-static int turn_run(const qb_cuda_elementwise *p, const void *in, void *out, cudaStream_t s) {
+static int run_bits(const qb_cuda_elementwise *p, const void *in, void *out, cudaStream_t s) {
     uint32_t columns;
     const dim3 grid = tiles_of(&p->walk, p->unit, WIDE_TILE, &columns);
-    return qb_launch(turn<T>, grid, THREADS, 0, s, *p, columns, (const T *)in, (T *)out);
+    return qb_launch(transpose_bits<T>, grid, THREADS, 0, s, *p, columns, (const T *)in, (T *)out);
 }
 
 static int transpose_run(const qb_cuda_elementwise *p, const void *in, const float *affine,
@@ -191,9 +192,9 @@ static int transpose_run(const qb_cuda_elementwise *p, const void *in, const flo
         return qb_launch(transpose, grid, TILE * TILE_ROWS, 0, s, *p, columns, in, affine, out);
     }
     switch (p->out.dtype) { // qb_cuda_values_of: bits of one, two or four bytes
-    case QB_DTYPE_U8: return turn_run<uint8_t>(p, in, out, s);
-    case QB_DTYPE_U16: return turn_run<uint16_t>(p, in, out, s);
-    default: return turn_run<uint32_t>(p, in, out, s);
+    case QB_DTYPE_U8: return run_bits<uint8_t>(p, in, out, s);
+    case QB_DTYPE_U16: return run_bits<uint16_t>(p, in, out, s);
+    default: return run_bits<uint32_t>(p, in, out, s);
     }
 }
 
