@@ -100,6 +100,23 @@ bool qb_strided_is_memory(const qb_strided *strided, const qb_desc *in, const qb
     return l.rank == 1 && together && l.from_first == l.to_first;
 }
 
+bool qb_strided_is_channels(const qb_strided *strided, const qb_desc *in, qb_desc *out) {
+    qb_strided_loops l;
+    if (in->layout != QB_LAYOUT_NHWC || in->shape.rank != out->shape.rank) return false;
+    const qb_channel_view all = qb_desc_channels(in);
+    out->layout = QB_LAYOUT_NHWC;
+    out->channel_offset = 0;
+    out->channel_total = all.total;
+    const qb_channel_view some = qb_desc_channels(out);
+    if (some.n >= all.n || some.spatial != all.spatial || in->shape.dim[0] != out->shape.dim[0] ||
+        !qb_strided_loops_of(strided, in, out, &l))
+        return false;
+    for (int32_t d = 0; d < l.rank; d++)
+        if (l.dim[d] > 1 && l.from[d] != l.to[d]) return false;
+    out->channel_offset = l.from_first;
+    return l.from_first >= all.offset && l.from_first + some.n <= all.offset + all.n;
+}
+
 bool qb_strided_keeps_pixels(const qb_strided *strided, const qb_desc *in, const qb_desc *out) {
     qb_strided_loops l;
     if (!qb_strided_loops_of(strided, in, out, &l)) return false;

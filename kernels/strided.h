@@ -14,6 +14,9 @@ bool qb_strided_compose(const qb_strided *first, const qb_strided *second, qb_st
 bool qb_strided_same(const qb_strided *a, const qb_strided *b);
 /* Do all elements of `in` lie in `out` where they lie already? */
 bool qb_strided_is_memory(const qb_strided *strided, const qb_desc *in, const qb_desc *out);
+/* With channels last in `in`: are the elements some of its channels, all of their pixels? *out is
+ * then the result as that part of it. */
+bool qb_strided_is_channels(const qb_strided *strided, const qb_desc *in, qb_desc *out);
 /* With channels last on both sides: are the elements of a result's pixel from one pixel's channels?
  * False also where qb_strided_loops_of is. */
 bool qb_strided_keeps_pixels(const qb_strided *strided, const qb_desc *in, const qb_desc *out);

@@ -2,14 +2,19 @@
 #include "engine/realize/lowering_internal.h"
 #include "kernels/strided.h"
 
+/* The memory as the node's result. */
+static qb_status add_part(qb_lowering *b, const qb_group *group, int32_t from,
+                          const qb_desc *desc) {
+    const int32_t to = qb_lower_layout(b, group->out, desc, b->engine->layouts[from].buffer);
+    return to < 0 ? b->cx->code : qb_lower_add_alias(b, group, from, to);
+}
+
 /* The same elements, in the layout's type, as the node's result. */
 static qb_status add_view(qb_lowering *b, const qb_group *group, int32_t from, qb_layout layout) {
-    const qb_engine *e = b->engine;
-    qb_desc desc = e->layouts[from].desc;
+    qb_desc desc = b->engine->layouts[from].desc;
     desc.shape = b->graph->values[group->out].shape;
     desc.layout = layout;
-    int32_t to = qb_lower_layout(b, group->out, &desc, e->layouts[from].buffer);
-    return to < 0 ? b->cx->code : qb_lower_add_alias(b, group, from, to);
+    return add_part(b, group, from, &desc);
 }
 
 static qb_status alias_rows(qb_lowering *b, const qb_group *group) {
@@ -22,15 +27,33 @@ static qb_status alias_rows(qb_lowering *b, const qb_group *group) {
     return from < 0 ? b->cx->code : add_view(b, group, from, QB_LAYOUT_ROW);
 }
 
+/* Some channels of what lies on the host channels last: kernels read them where they are. */
+static qb_status alias_channels(qb_lowering *b, const qb_group *group, const qb_strided *moved,
+                                bool *done) {
+    const qb_engine *e = b->engine;
+    *done = false;
+    for (int32_t id = b->value[group->in[0]].layout; id >= 0; id = e->layouts[id].next) {
+        qb_desc part = e->layouts[id].desc;
+        part.shape = b->graph->values[group->out].shape;
+        if (!qb_strided_is_channels(moved, &e->layouts[id].desc, &part)) continue;
+        *done = true;
+        return add_part(b, group, id, &part);
+    }
+    return QB_OK;
+}
+
 /* A value on the device in whatever layout may be what is wanted as it lies: [N, C, 14, 14]
  * channels last is [N, 196, C] in rows. */
 qb_status qb_lower_alias(qb_lowering *b, const qb_group *group, bool *done) {
     static const qb_layout layouts[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC};
     const qb_engine *e = b->engine;
     qb_strided moved;
-    const bool moves = e->device && qb_group_strided(b->graph, group, &moved);
+    const bool moves = qb_group_strided(b->graph, group, &moved);
+    if (moves && !e->device) QB_TRY(alias_channels(b, group, &moved, done));
+    if (*done) return QB_OK;
     *done = true;
-    for (int32_t id = moves ? b->value[group->in[0]].layout : -1; id >= 0; id = e->layouts[id].next)
+    for (int32_t id = moves && e->device ? b->value[group->in[0]].layout : -1; id >= 0;
+         id = e->layouts[id].next)
         for (int32_t i = 0; qb_layout_on_device(e, id) && i < 2; i++) {
             const qb_desc out = qb_lower_desc(b, group->out, layouts[i]);
             if (qb_strided_is_memory(&moved, &e->layouts[id].desc, &out))

@@ -1,8 +1,9 @@
 /* Binary functions where an operand or the result is 8-bit values: sums of Q/DQ models, whose
  * operands have scales of their own, and products with the gates of squeeze-and-excitation; and
  * those of floats that no library takes, as both operands broadcast, or the first one, or one in
- * the middle. Real values by scale and zero point, the function, and the common end: the
- * reference's operations in its order (binary_simd.inc). */
+ * the middle, or as an operand or the result is some channels of a wider tensor. Real values by
+ * scale and zero point, the function, and the common end: the reference's operations in its order
+ * (binary_simd.inc). */
 #include <string.h>
 
 #include "base/vector_loop.h"
@@ -11,17 +12,19 @@
 #define ELEMENTS_PER_TASK 8192 /* about */
 #define SHORT_ROW 64           /* rows below that are put together */
 #define TOGETHER 1024          /* elements, about */
+#define RESULT 2               /* behind both operands */
 
 /* Dimensions in the order in which the result lies, those merged that lie together everywhere. */
 typedef struct binary {
     qb_binary row;
     qb_binary_fn run;
     int32_t rank;
-    int64_t dim[QB_MAX_RANK], stride[2][QB_MAX_RANK]; /* elements; 0: broadcast */
+    int64_t dim[QB_MAX_RANK], stride[3][QB_MAX_RANK]; /* elements; 0: broadcast */
+    int64_t first[3];                                 /* elements before its own */
     int64_t parts, per_part;                          /* of a row, which is the last dimension */
     int64_t rows, per_task;                           /* tasks take so many parts of rows */
     bool is_short;
-    bool whole[2]; /* the operand's elements lie as the result's do */
+    bool whole[3]; /* its elements lie one after the other */
 } binary;
 
 qb_binary_fn qb_binary_best(void) {
@@ -49,30 +52,33 @@ static int64_t dim_of(const qb_desc *desc, int32_t rank, int32_t d) {
 static void place(const qb_problem *p, binary *s) {
     const int32_t rank = p->out.shape.rank;
     s->rank = 0;
-    int64_t stride[2][QB_MAX_RANK], dim[QB_MAX_RANK], step[2] = {1, 1};
+    int64_t stride[3][QB_MAX_RANK], dim[QB_MAX_RANK], step[3] = {1, 1, 1};
     for (int32_t d = rank - 1; d >= 0; d--) {
         const int32_t at = logical(p->out.layout, rank, d);
         dim[d] = p->out.shape.dim[at];
-        for (int32_t i = 0; i < 2; i++) {
-            const int64_t own = dim_of(&p->in[i], rank, at);
+        for (int32_t i = 0; i < 3; i++) {
+            const qb_desc *desc = i == RESULT ? &p->out : &p->in[i];
+            const bool slice = at == 1 && desc->channel_total > 0;
+            const int64_t own = dim_of(desc, rank, at);
+            if (slice) s->first[i] = desc->channel_offset * step[i];
             stride[i][d] = own == 1 ? 0 : step[i];
-            step[i] *= own;
+            step[i] *= slice ? desc->channel_total : own;
         }
     }
     for (int32_t d = 0; d < rank; d++) {
         if (dim[d] == 1) continue;
         const int32_t before = s->rank - 1;
         bool joins = s->rank > 0;
-        for (int32_t i = 0; i < 2 && joins; i++)
+        for (int32_t i = 0; i < 3 && joins; i++)
             joins = s->stride[i][before] == stride[i][d] * dim[d];
         const int32_t to = joins ? before : s->rank++;
         s->dim[to] = joins ? s->dim[to] * dim[d] : dim[d];
-        for (int32_t i = 0; i < 2; i++) s->stride[i][to] = stride[i][d];
+        for (int32_t i = 0; i < 3; i++) s->stride[i][to] = stride[i][d];
     }
     if (s->rank > 0) return;
     s->rank = 1;
     s->dim[0] = 1;
-    s->stride[0][0] = s->stride[1][0] = 0;
+    for (int32_t i = 0; i < 3; i++) s->stride[i][0] = 0;
 }
 
 static void share(binary *s) {
@@ -82,13 +88,13 @@ static void share(binary *s) {
     s->parts = qb_ceil64(row, ELEMENTS_PER_TASK);
     s->per_part = qb_ceil64(row, s->parts);
     s->per_task = qb_max64(1, ELEMENTS_PER_TASK / s->per_part);
-    s->is_short = row < SHORT_ROW && s->rows > 1;
-    for (int32_t i = 0; i < 2; i++) {
+    for (int32_t i = 0; i < 3; i++) {
         int64_t step = 1;
         s->whole[i] = true;
         for (int32_t d = s->rank - 1; d >= 0; step *= s->dim[d--])
             s->whole[i] = s->whole[i] && s->stride[i][d] == step;
     }
+    s->is_short = row < SHORT_ROW && s->rows > 1 && s->whole[RESULT];
 }
 
 typedef struct job {
@@ -97,26 +103,25 @@ typedef struct job {
     char *out;
 } job;
 
-/* A row of the result, and where the operands' rows begin. */
+/* A row of the result, and where it and the operands' rows begin. */
 typedef struct cursor {
-    int64_t row, index[QB_MAX_RANK], at[2];
+    int64_t index[QB_MAX_RANK], at[3];
 } cursor;
 
 static cursor cursor_at(const binary *s, int64_t row) {
-    cursor w = {.row = row};
+    cursor w = {.at = {0}};
     for (int32_t d = s->rank - 2; d >= 0; row /= s->dim[d--]) {
         w.index[d] = row % s->dim[d];
-        for (int32_t i = 0; i < 2; i++) w.at[i] += w.index[d] * s->stride[i][d];
+        for (int32_t i = 0; i < 3; i++) w.at[i] += w.index[d] * s->stride[i][d];
     }
     return w;
 }
 
 static void next_row(const binary *s, cursor *w) {
-    w->row++;
     for (int32_t d = s->rank - 2; d >= 0; d--) {
-        for (int32_t i = 0; i < 2; i++) w->at[i] += s->stride[i][d];
+        for (int32_t i = 0; i < 3; i++) w->at[i] += s->stride[i][d];
         if (++w->index[d] < s->dim[d]) return;
-        for (int32_t i = 0; i < 2; i++) w->at[i] -= s->dim[d] * s->stride[i][d];
+        for (int32_t i = 0; i < 3; i++) w->at[i] -= s->dim[d] * s->stride[i][d];
         w->index[d] = 0;
     }
 }
@@ -128,7 +133,7 @@ static void run_part(const job *j, const cursor *w, int64_t part) {
     for (int32_t i = 0; i < 2; i++)
         from[i] = j->in[i] + (w->at[i] + begin * s->stride[i][s->rank - 1]) *
                                  (int64_t)qb_dtype_size(s->row.in[i].dtype);
-    char *out = j->out + (w->row * row + begin) * (int64_t)qb_dtype_size(s->row.epilogue.out);
+    char *out = j->out + (w->at[RESULT] + begin) * (int64_t)qb_dtype_size(s->row.epilogue.out);
     s->run(&s->row, from, out, qb_min64(s->per_part, row - begin));
 }
 
@@ -215,7 +220,11 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const binary *s = kernel->state;
-    job j = {s, {args->in[0], args->in[1]}, args->out};
+    job j = {.s = s};
+    for (int32_t i = 0; i < 2; i++)
+        j.in[i] =
+            (const char *)args->in[i] + (size_t)s->first[i] * qb_dtype_size(s->row.in[i].dtype);
+    j.out = (char *)args->out + (size_t)s->first[RESULT] * qb_dtype_size(s->row.epilogue.out);
     qb_workers_run(args->workers, qb_ceil64(s->rows * s->parts, s->per_task), run_task, &j);
     return QB_OK;
 }
@@ -226,8 +235,9 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 static bool lies_as(const qb_desc *desc, const qb_desc *out) {
     int32_t wide = 0;
     for (int32_t d = 0; d < desc->shape.rank; d++) wide += desc->shape.dim[d] != 1;
-    if (desc->channel_total > 0 || desc->shape.rank > out->shape.rank) return false;
-    if (wide <= 1) return desc->layout == QB_LAYOUT_ROW || desc->layout == QB_LAYOUT_NHWC;
+    if (desc->shape.rank > out->shape.rank) return false;
+    if (wide <= 1 && desc->channel_total == 0)
+        return desc->layout == QB_LAYOUT_ROW || desc->layout == QB_LAYOUT_NHWC;
     return desc->layout == out->layout &&
            (desc->layout == QB_LAYOUT_ROW || desc->shape.rank == out->shape.rank);
 }
@@ -257,17 +267,16 @@ static bool spreads(const qb_problem *p) {
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    bool quantized = qb_cpu_is_quantized(&p->out);
+    bool own = qb_cpu_is_quantized(&p->out) || p->out.channel_total > 0;
     if (p->n_in != 2 || !qb_epilogue_supports(p) || !qb_shape_known(&p->out.shape)) return false;
     if (p->out.layout != QB_LAYOUT_ROW && p->out.layout != QB_LAYOUT_NHWC) return false;
     if (p->out.layout == QB_LAYOUT_NHWC && p->out.shape.rank < 3) return false;
     for (int32_t i = 0; i < 2; i++) {
         if (!qb_cpu_is_quantized(&p->in[i]) && !qb_cpu_is_f32(&p->in[i])) return false;
         if (!lies_as(&p->in[i], &p->out)) return false;
-        quantized = quantized || qb_cpu_is_quantized(&p->in[i]);
+        own = own || qb_cpu_is_quantized(&p->in[i]) || p->in[i].channel_total > 0;
     }
-    return (quantized || spreads(p)) && p->out.channel_total <= 0 &&
-           qb_shape_count(&p->out.shape) > 0;
+    return (own || spreads(p)) && qb_shape_count(&p->out.shape) > 0;
 }
 
 static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
@@ -283,6 +292,8 @@ static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
         operand->scale = desc->q.n > 0 ? desc->q.scale[0] : 1.0f;
         operand->zero = qb_cpu_zero(desc);
         if (qb_shape_equal(&desc->shape, &p->out.shape) &&
+            desc->channel_total == p->out.channel_total &&
+            desc->channel_offset == p->out.channel_offset &&
             qb_dtype_size(desc->dtype) == qb_dtype_size(p->out.dtype))
             kernel->in_place_inputs |= UINT64_C(1) << i;
     }

@@ -1,5 +1,7 @@
 /* Concatenation: blocks of each input, which are what lies from the axis on, go to their place in
  * the rows of the result; quantized values of another scale are converted on the way. */
+#include <string.h>
+
 #include "convert.h"
 
 #define BYTES_PER_TASK 65536
@@ -7,6 +9,7 @@
 typedef struct part {
     qb_convert convert;
     int64_t n, first; /* elements of a row, and before them in the result's */
+    bool moves;       /* the bytes stay what they are */
 } part;
 
 typedef struct concat {
@@ -21,16 +24,38 @@ typedef struct job {
     char *out;
 } job;
 
+/* `rows` blocks of as few bytes as a register holds, `step` apart in the result; false: they have
+ * another number of bytes. */
+static bool move_small(const char *from, char *to, size_t bytes, int64_t rows, size_t step) {
+#define MOVE(BYTES)                                                                                \
+    case BYTES:                                                                                    \
+        for (int64_t r = 0; r < rows; r++, from += BYTES, to += step) memcpy(to, from, BYTES);     \
+        return true;
+    switch (bytes) {
+        MOVE(1)
+        MOVE(2)
+        MOVE(4)
+        MOVE(8)
+        MOVE(16)
+        MOVE(32)
+    default: return false;
+    }
+#undef MOVE
+}
+
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const concat *c = j->c;
-    const int64_t end = qb_min64((task + 1) * c->rows_a_task, c->outer);
+    const int64_t first = task * c->rows_a_task, rows = qb_min64(c->rows_a_task, c->outer - first);
     for (int32_t k = 0; k < c->n_in; k++) {
         const part *p = &c->in[k];
-        for (int64_t o = task * c->rows_a_task; o < end && p->n > 0; o++)
-            p->convert.run(&p->convert,
-                           (const char *)j->in[k] + (size_t)(o * p->n) * p->convert.in_size,
-                           j->out + (size_t)(o * c->row + p->first) * p->convert.out_size, p->n);
+        const size_t size = p->convert.out_size, step = (size_t)c->row * size;
+        const size_t block = (size_t)p->n * p->convert.in_size;
+        const char *from = (const char *)j->in[k] + (size_t)first * block;
+        char *to = j->out + (size_t)first * step + (size_t)p->first * size;
+        if (p->moves && move_small(from, to, block, rows, step)) continue;
+        for (int64_t r = 0; r < rows && p->n > 0; r++, from += block, to += step)
+            p->convert.run(&p->convert, from, to, p->n);
     }
 }
 
@@ -68,8 +93,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         if (d != p->axis) *(d < p->axis ? &c->outer : &inner) *= shape->dim[d];
     c->row = shape->dim[p->axis] * inner;
     for (int32_t k = 0; k < p->n_in; k++) {
-        c->in[k] =
-            (part){qb_convert_of(&p->in[k], &p->out), p->in[k].shape.dim[p->axis] * inner, at};
+        c->in[k] = (part){.convert = qb_convert_of(&p->in[k], &p->out),
+                          .n = p->in[k].shape.dim[p->axis] * inner,
+                          .first = at,
+                          .moves = qb_convert_moves(&p->in[k], &p->out)};
         at += c->in[k].n;
     }
     c->rows_a_task = qb_max64(1, BYTES_PER_TASK / (c->row * (int64_t)qb_dtype_size(p->out.dtype)));

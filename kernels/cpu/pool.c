@@ -139,6 +139,19 @@ static span span_of(const qb_pool *w, int d, int64_t at) {
     return (span){start + low * step, high - low, qb_min64(counted, w->window.kernel[d])};
 }
 
+/* How many windows from `out_x` on reach as far and begin a pixel apart. Where pixels lie side by
+ * side on both ends, they are one window of so many times the channels: those may be few. */
+static int64_t windows_alike(const qb_pool *w, int64_t out_x, int64_t channels) {
+    int64_t n = 1;
+    const span x = span_of(w, 2, out_x);
+    const bool dense = w->in_stride == channels && w->out_stride == channels;
+    for (; dense && out_x + n < w->out[2]; n++) {
+        const span next = span_of(w, 2, out_x + n);
+        if (next.first != x.first + n || next.n != x.n || next.counted != x.counted) break;
+    }
+    return n;
+}
+
 /* A window that lies in the padding: no maximum, and the average of nothing is zero. */
 static void empty_window(const qb_pool *w, const qb_pool_window *window) {
     float f32 = w->kind == QB_POOL_MAX ? -INFINITY : 0.0f;
@@ -156,8 +169,9 @@ static void one_row(const qb_cpu_job *j, int64_t row, int64_t c0, int64_t c1) {
     int64_t in_size = (int64_t)qb_dtype_size(w->in_dtype);
     int64_t out_size = (int64_t)qb_dtype_size(w->out_dtype);
     bool include = w->kind == QB_POOL_AVG_INCLUDE_PAD;
-    for (int64_t out_x = 0; out_x < w->out[2]; out_x++) {
+    for (int64_t out_x = 0, n; out_x < w->out[2]; out_x += n) {
         const span x = span_of(w, 2, out_x);
+        n = windows_alike(w, out_x, c1 - c0);
         int64_t from = (line * w->in[2] + x.first) * w->in_stride + w->in_offset;
         int64_t to = (row * w->out[2] + out_x) * w->out_stride + w->out_offset;
         qb_pool_window window = {
@@ -170,7 +184,7 @@ static void one_row(const qb_cpu_job *j, int64_t row, int64_t c0, int64_t c1) {
             .right = step[2] * w->in_stride * in_size,
             .count = (double)(include ? z.counted * y.counted * x.counted : z.n * y.n * x.n),
             .out = j->out + (to + c0) * out_size,
-            .channels = c1 - c0,
+            .channels = n * (c1 - c0),
         };
         if (z.n * y.n * x.n > 0)
             w->run(w, &window);

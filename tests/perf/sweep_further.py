@@ -403,3 +403,280 @@ def two_stage():
         region = torch.einsum("bchw,brhw->brc", y, mask) / (mask.sum((2, 3)).unsqueeze(-1) + 1)
         return best.sigmoid(), box, s.head(region)
     return Net(call, stages=backbone(16, 32, 64), score=nn.Conv2d(64, 3, 1), box=nn.Conv2d(64, 12, 1), head=nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 6)))
+
+
+# ---- what further papers have
+
+@small(image(64), opset=17)
+def residual_groups():
+    """Super resolution: residual channel attention groups, PixelShuffle x4, mean shift."""
+    def call(s, x):
+        x = x - s.mean
+        h = s.first(x)
+        y = h
+        for g in s.groups:
+            z = y
+            for b in g:
+                r = b["body"](z)
+                z = z + r * b["gate"](F.adaptive_avg_pool2d(r, 1))
+            y = y + z
+        return s.last(s.up(y + h)) + s.mean
+    c = 32
+    block = lambda: nn.ModuleDict(dict(body=nn.Sequential(nn.Conv2d(c, c, 3, padding=1), nn.ReLU(), nn.Conv2d(c, c, 3, padding=1)),
+                                       gate=nn.Sequential(nn.Conv2d(c, 4, 1), nn.ReLU(), nn.Conv2d(4, c, 1), nn.Sigmoid())))
+    return Net(call, mean=torch.tensor([0.4, 0.5, 0.6])[None, :, None, None], first=nn.Conv2d(3, c, 3, padding=1), groups=nn.ModuleList(nn.ModuleList(block() for _ in range(2)) for _ in range(2)),
+               up=nn.Sequential(nn.Conv2d(c, 4 * c, 3, padding=1), nn.PixelShuffle(2), nn.Conv2d(c, 4 * c, 3, padding=1), nn.PixelShuffle(2)), last=nn.Conv2d(c, 3, 3, padding=1))
+
+
+@small(("text", (40,), 60), fixed=True, opset=17)
+def speech_synthesis():
+    """Character CNN, BiLSTM, location-sensitive attention unrolled eight steps with LSTM cells, post-net."""
+    def call(s, t):
+        x = s.enc(s.embed(t).transpose(1, 2)).transpose(1, 2)
+        m = s.lstm(x)[0]
+        pm = s.mem(m)
+        b = t.shape[0]
+        h = c = ctx = torch.zeros(b, 128)
+        w = cum = torch.zeros(b, 1, 40)
+        frame, out = torch.zeros(b, 80), []
+        for _ in range(8):
+            p = s.pre(frame)
+            h, c = s.cell(torch.cat([p, ctx], -1), (h, c))
+            loc = s.loc_d(s.loc(torch.cat([w, cum], 1)).transpose(1, 2))
+            e = s.v(torch.tanh(s.query(h).unsqueeze(1) + loc + pm)).squeeze(-1)
+            a = e.softmax(-1)
+            ctx = torch.bmm(a.unsqueeze(1), m).squeeze(1)
+            w = a.unsqueeze(1); cum = cum + w
+            frame = s.proj(torch.cat([h, ctx], -1))
+            out.append(frame)
+        y = torch.stack(out, 2)
+        return y + s.post(y)
+    cbt = lambda i, o, a: nn.Sequential(nn.Conv1d(i, o, 5, padding=2), nn.BatchNorm1d(o), a)
+    return Net(call, embed=nn.Embedding(60, 128), enc=nn.Sequential(*[cbt(128, 128, nn.ReLU()) for _ in range(2)]), lstm=nn.LSTM(128, 64, batch_first=True, bidirectional=True),
+               mem=nn.Linear(128, 64, bias=False), query=nn.Linear(128, 64, bias=False), loc=nn.Conv1d(2, 16, 31, padding=15, bias=False), loc_d=nn.Linear(16, 64, bias=False),
+               v=nn.Linear(64, 1), pre=nn.Sequential(nn.Linear(80, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU()), cell=nn.LSTMCell(192, 128), proj=nn.Linear(256, 80),
+               post=nn.Sequential(cbt(80, 64, nn.Tanh()), nn.Conv1d(64, 80, 5, padding=2)))
+
+
+@small(image(160), opset=12)
+def focus_detector():
+    """Focus slices, C3, SPPF, PAN, three heads with grids and anchors decoded."""
+    silu = nn.SiLU
+    class C3(nn.Module):
+        def __init__(self, i, o, add=True):
+            super().__init__()
+            self.a, self.b, self.c = cba(i, o // 2, 1, act=silu), cba(i, o // 2, 1, act=silu), cba(o, o, 1, act=silu)
+            self.m, self.add = nn.Sequential(cba(o // 2, o // 2, 1, act=silu), cba(o // 2, o // 2, 3, act=silu)), add
+        def forward(self, x):
+            y = self.a(x)
+            return self.c(torch.cat([y + self.m(y) if self.add else self.m(y), self.b(x)], 1))
+    def call(s, x):
+        x = torch.cat([x[..., ::2, ::2], x[..., 1::2, ::2], x[..., ::2, 1::2], x[..., 1::2, 1::2]], 1)
+        p3 = s.b3(s.stem(x)); p4 = s.b4(p3); p5 = s.b5(p4)
+        y = s.sp(p5); q = [y]
+        for _ in range(3):
+            q.append(F.max_pool2d(q[-1], 5, 1, 2))
+        p5 = s.sp2(torch.cat(q, 1))
+        u4 = s.u4(torch.cat([F.interpolate(s.l5(p5), scale_factor=2.0), p4], 1))
+        u3 = s.u3(torch.cat([F.interpolate(s.l4(u4), scale_factor=2.0), p3], 1))
+        d4 = s.d4(torch.cat([s.s3(u3), u4], 1))
+        z = []
+        for f, h, st in ((u3, s.h3, 8.0), (d4, s.h4, 16.0), (p5, s.h5, 32.0)):
+            y = h(f)
+            b, _, ny, nx = y.shape
+            y = y.view(b, 3, 25, ny, nx).permute(0, 1, 3, 4, 2).sigmoid()
+            gy, gx = torch.meshgrid(torch.arange(ny), torch.arange(nx), indexing="ij")
+            grid = torch.stack((gx, gy), 2).float()
+            xy = (y[..., 0:2] * 2 - 0.5 + grid) * st
+            wh = (y[..., 2:4] * 2) ** 2 * st * 3
+            z.append(torch.cat((xy, wh, y[..., 4:]), -1).reshape(b, -1, 25))
+        return torch.cat(z, 1)
+    return Net(call, stem=cba(12, 16, act=silu), b3=nn.Sequential(cba(16, 32, s=2, act=silu), C3(32, 32), cba(32, 48, s=2, act=silu)), b4=nn.Sequential(cba(48, 64, s=2, act=silu), C3(64, 64)),
+               b5=nn.Sequential(cba(64, 96, s=2, act=silu), C3(96, 96)), sp=cba(96, 48, 1, act=silu), sp2=cba(192, 96, 1, act=silu), l5=cba(96, 64, 1, act=silu), u4=C3(128, 64, False),
+               l4=cba(64, 48, 1, act=silu), u3=C3(96, 48, False), s3=cba(48, 48, s=2, act=silu), d4=C3(112, 64, False), h3=nn.Conv2d(48, 75, 1), h4=nn.Conv2d(64, 75, 1), h5=nn.Conv2d(96, 75, 1))
+
+
+@small(image(160), opset=17)
+def attended_detector():
+    """C3k2, attention over positions with depthwise positions (C2PSA), distributed box regression, decoded."""
+    silu = nn.SiLU
+    def call(s, x):
+        f = []
+        for st in s.stages:
+            x = st(x)
+            f.append(x)
+        b, c, h, w = x.shape
+        n1, n2 = s.psa_in(x).split(48, 1)
+        q, k, v = s.qkv(n2).view(b, 3, 48, h * w).unbind(1)
+        q, k = q.reshape(b, 3, 16, h * w), k.reshape(b, 3, 16, h * w)
+        a = (q.transpose(-2, -1) @ k * 0.25).softmax(-1)
+        y = (v.reshape(b, 3, 16, h * w) @ a.transpose(-2, -1)).reshape(b, 48, h, w) + s.pe(v.reshape(b, 48, h, w))
+        n2 = n2 + s.proj(y)
+        n2 = n2 + s.ffn(n2)
+        x = s.psa_out(torch.cat([n1, n2], 1))
+        outs = []
+        for z, bx, cl in zip((f[-2], x), s.box, s.cls):
+            outs.append(torch.cat([bx(z), cl(z)], 1).flatten(2))
+        y = torch.cat(outs, 2)
+        d, c = y.split([64, 20], 1)
+        d = F.conv2d(d.view(b, 4, 16, -1).transpose(2, 1).softmax(1), torch.arange(16.0).view(1, 16, 1, 1)).view(b, 4, -1)
+        pts, st = [], []
+        for n, stv in ((10, 16.0), (5, 32.0)):
+            gy, gx = torch.meshgrid(torch.arange(n) + 0.5, torch.arange(n) + 0.5, indexing="ij")
+            pts.append(torch.stack([gx, gy]).flatten(1)); st.append(torch.full((1, n * n), stv))
+        pts, st = torch.cat(pts, 1)[None], torch.cat(st, 1)
+        lt, rb = d.chunk(2, 1)
+        a, z = pts - lt, pts + rb
+        return torch.cat([torch.cat([(a + z) / 2, z - a], 1) * st, c.sigmoid()], 1)
+    dw = lambda i, o, k=3: nn.Sequential(cba(i, i, k, g=i, act=silu), cba(i, o, 1, act=silu))
+    return Net(call, stages=nn.ModuleList([cba(3, 16, s=2, act=silu), cba(16, 32, s=2, act=silu), nn.Sequential(cba(32, 48, s=2, act=silu), cba(48, 48, act=silu)),
+               cba(48, 64, s=2, act=silu), nn.Sequential(cba(64, 96, s=2, act=silu), cba(96, 96, act=silu))]), psa_in=cba(96, 96, 1, act=silu), qkv=cba(48, 144, 1, act=nn.Identity),
+               pe=cba(48, 48, 3, g=48, act=nn.Identity), proj=cba(48, 48, 1, act=nn.Identity), ffn=nn.Sequential(cba(48, 96, 1, act=silu), cba(96, 48, 1, act=nn.Identity)), psa_out=cba(96, 96, 1, act=silu),
+               box=nn.ModuleList(nn.Sequential(cba(c, 32, act=silu), nn.Conv2d(32, 64, 1)) for c in (64, 96)), cls=nn.ModuleList(nn.Sequential(dw(c, 32), dw(32, 32), nn.Conv2d(32, 20, 1)) for c in (64, 96)))
+
+
+@small(("x", (96, 7), "smooth"), opset=18)
+def folded_series():
+    """Series folded to images by periods, inception of 2-D convolutions, sums by weights."""
+    def call(s, x):
+        m = x.mean(1, keepdim=True)
+        sd = torch.sqrt(x.var(1, keepdim=True, unbiased=False) + 1e-5)
+        y = s.embed((x - m) / sd)
+        outs = []
+        for p in (24, 12, 8):
+            z = y.reshape(y.shape[0], 96 // p, p, 32).permute(0, 3, 1, 2)
+            z = torch.stack([c(z) for c in s.a], -1).mean(-1)
+            z = torch.stack([c(F.gelu(z)) for c in s.b], -1).mean(-1)
+            outs.append(z.permute(0, 2, 3, 1).reshape(y.shape[0], 96, 32))
+        w = s.w(y.mean(1)).softmax(-1)
+        y = y + (torch.stack(outs, -1) * w[:, None, None]).sum(-1)
+        return s.head(F.layer_norm(y, (32,))) * sd + m
+    inc = lambda i, o: nn.ModuleList(nn.Conv2d(i, o, 2 * k + 1, padding=k) for k in range(4))
+    return Net(call, embed=nn.Linear(7, 32), a=inc(32, 32), b=inc(32, 32), w=nn.Linear(32, 3), head=nn.Linear(32, 7))
+
+
+@small(("x", (3, 5, 64, 64), "smooth"), fixed=True, opset=16)
+def time_shift():
+    """R(2+1)D, squeeze-excitation of volumes, temporal shifts (TSM), 3-D pools with ceil."""
+    def call(s, x):
+        for sp, t, se in zip(s.spatial, s.temporal, s.se):
+            x = F.hardswish(t(F.relu(sp(x))))
+            x = x * torch.sigmoid(se(x.mean((2, 3, 4), keepdim=True)))
+            a, b, c = x.split([x.shape[1] // 4, x.shape[1] // 4, x.shape[1] // 2], 1)
+            a = torch.cat([a[:, :, 1:], torch.zeros_like(a[:, :, :1])], 2)
+            b = torch.cat([torch.zeros_like(b[:, :, :1]), b[:, :, :-1]], 2)
+            x = torch.cat([a, b, c], 1)
+        x = F.max_pool3d(x, (2, 2, 2), (1, 2, 2), ceil_mode=True)
+        return s.head(x.mean((2, 3, 4)))
+    ch = ((3, 24), (24, 48))
+    return Net(call, spatial=nn.ModuleList(nn.Conv3d(i, o, (1, 3, 3), (1, 2, 2), (0, 1, 1)) for i, o in ch), temporal=nn.ModuleList(nn.Conv3d(o, o, (3, 1, 1), padding=(1, 0, 0), groups=o) for _, o in ch),
+               se=nn.ModuleList(nn.Conv3d(o, o, 1) for _, o in ch), head=nn.Linear(48, 10))
+
+
+@small(image(96), opset=17)
+def restoration_gates():
+    """SimpleGate, LayerNorm over channels of images, simplified channel attention, PixelShuffle up."""
+    def ln(x, w, b):
+        mu = x.mean(1, keepdim=True)
+        v = (x - mu).pow(2).mean(1, keepdim=True)
+        return w[:, None, None] * (x - mu) / (v + 1e-6).sqrt() + b[:, None, None]
+    def block(l, x):
+        y = l.dw(l.a(ln(x, l.w1, l.b1)))
+        u, v = y.chunk(2, 1)
+        y = u * v
+        y = l.o(y * l.sca(F.adaptive_avg_pool2d(y, 1)))
+        x = x + y * l.beta
+        u, v = l.f(ln(x, l.w2, l.b2)).chunk(2, 1)
+        return x + l.g(u * v) * l.gamma
+    def call(s, x):
+        h = s.first(x)
+        for l in s.l0: h = block(l, h)
+        k = h
+        h = s.down(h)
+        for l in s.l1: h = block(l, h)
+        h = F.pixel_shuffle(s.up(h), 2) + k
+        for l in s.l2: h = block(l, h)
+        return s.last(h) + x
+    mk = lambda c: Net(None, w1=torch.ones(c), b1=torch.zeros(c), w2=torch.ones(c), b2=torch.zeros(c), a=nn.Conv2d(c, 2 * c, 1), dw=nn.Conv2d(2 * c, 2 * c, 3, padding=1, groups=2 * c),
+                       sca=nn.Conv2d(c, c, 1), o=nn.Conv2d(c, c, 1), f=nn.Conv2d(c, 2 * c, 1), g=nn.Conv2d(c, c, 1), beta=torch.rand(c, 1, 1), gamma=torch.rand(c, 1, 1))
+    return Net(call, first=nn.Conv2d(3, 16, 3, padding=1), l0=nn.ModuleList([mk(16)]), down=nn.Conv2d(16, 32, 2, 2), l1=nn.ModuleList([mk(32), mk(32)]), up=nn.Conv2d(32, 64, 1, bias=False),
+               l2=nn.ModuleList([mk(16)]), last=nn.Conv2d(16, 3, 3, padding=1))
+
+
+@small(image(96), opset=16)
+def channel_attention():
+    """Attention across channels (transposed), normalized queries and keys, gated depthwise feed-forward."""
+    def call(s, x):
+        x = s.first(x)
+        for l in s.layers:
+            b, c, h, w = x.shape
+            y = l.n1(x.flatten(2).transpose(1, 2)).transpose(1, 2).view(b, c, h, w)
+            q, k, v = l.dw(l.qkv(y)).chunk(3, 1)
+            q, k, v = (z.reshape(b, 4, c // 4, h * w) for z in (q, k, v))
+            q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1)
+            a = ((q @ k.transpose(-2, -1)) * l.t).softmax(-1)
+            x = x + l.o((a @ v).reshape(b, c, h, w))
+            y = l.n2(x.flatten(2).transpose(1, 2)).transpose(1, 2).view(b, c, h, w)
+            u, g = l.dw2(l.f(y)).chunk(2, 1)
+            x = x + l.g(F.gelu(u) * g)
+        return s.last(x)
+    c = 48
+    return Net(call, first=nn.Conv2d(3, c, 3, padding=1, bias=False), last=nn.Conv2d(c, 3, 3, padding=1), layers=nn.ModuleList(Net(None, n1=nn.LayerNorm(c), n2=nn.LayerNorm(c), qkv=nn.Conv2d(c, 3 * c, 1),
+               dw=nn.Conv2d(3 * c, 3 * c, 3, padding=1, groups=3 * c), t=torch.ones(4, 1, 1), o=nn.Conv2d(c, c, 1), f=nn.Conv2d(c, 254, 1), dw2=nn.Conv2d(254, 254, 3, padding=1, groups=254), g=nn.Conv2d(127, c, 1)) for _ in range(2)))
+
+
+@small(("x", (80, 100), "smooth"), fixed=True, opset=17)
+def relative_conformer():
+    """Strided 2-D front, half feed-forwards, relative-position attention by shift, GLU and depthwise 31."""
+    def call(s, x):
+        y = s.front(x.unsqueeze(1))
+        y = s.proj(y.permute(0, 3, 1, 2).flatten(2))
+        t = y.shape[1]
+        for l in s.layers:
+            y = y + 0.5 * l.f1(y)
+            z = l.n(y)
+            q, k, v = (heads(u, 4) for u in l.qkv(z).chunk(3, -1))
+            p = heads(l.pos(s.rel[:2 * t - 1])[None], 4)
+            ac = (q + l.u[:, None]) @ k.transpose(-1, -2)
+            bd = (q + l.w[:, None]) @ p.transpose(-1, -2)
+            bd = F.pad(bd, (1, 0)).reshape(-1, 4, 2 * t, t)[:, :, 1:].reshape(-1, 4, t, 2 * t - 1)[..., :t]
+            y = y + l.o((((ac + bd) / math.sqrt(24)).softmax(-1) @ v).transpose(1, 2).flatten(2))
+            z = F.glu(l.p1(l.n3(y).transpose(1, 2)), 1)
+            y = y + l.p2(F.silu(l.bn(l.dw(z)))).transpose(1, 2)
+            y = l.n4(y + 0.5 * l.f2(y))
+        return s.head(y).log_softmax(-1)
+    d = 96
+    ff = lambda: nn.Sequential(nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.SiLU(), nn.Linear(4 * d, d))
+    return Net(call, front=nn.Sequential(nn.Conv2d(1, 32, 3, 2), nn.ReLU(), nn.Conv2d(32, 32, 3, 2), nn.ReLU()), proj=nn.Linear(32 * 19, d), rel=torch.randn(47, d), head=nn.Linear(d, 40),
+               layers=nn.ModuleList(Net(None, f1=ff(), n=nn.LayerNorm(d), qkv=nn.Linear(d, 3 * d), pos=nn.Linear(d, d, bias=False), u=torch.randn(4, 24), w=torch.randn(4, 24), o=nn.Linear(d, d), n3=nn.LayerNorm(d),
+                                        p1=nn.Conv1d(d, 2 * d, 1), dw=nn.Conv1d(d, d, 31, padding=15, groups=d), bn=nn.BatchNorm1d(d), p2=nn.Conv1d(d, d, 1), f2=ff(), n4=nn.LayerNorm(d)) for _ in range(2)))
+
+
+@small(("x", (100, 64), "any"), dynamo=True, opset=20)
+def gated_scans():
+    """minGRU-like scans: gates, cumulative log-sums, sLSTM-ish normalizers, depthwise causal convolution."""
+    def call(s, x):
+        y = s.conv(F.pad(x.transpose(1, 2), (3, 0))).transpose(1, 2)
+        z, h = s.zh(F.silu(y)).chunk(2, -1)
+        lf = -F.softplus(z).cumsum(1)
+        li = -F.softplus(-z) + torch.log(F.relu(h) + 0.5)
+        y = torch.exp(lf) * torch.exp((li - lf).clamp(max=30)).cumsum(1)
+        return s.out(F.rms_norm(y.clamp(max=100), (64,)) * torch.sigmoid(s.g(x)))
+    return Single(call, conv=nn.Conv1d(64, 64, 4, groups=64), zh=nn.Linear(64, 128), g=nn.Linear(64, 64), out=nn.Linear(64, 64))
+
+
+@small(image(112), opset=11)
+def local_responses():
+    """Older forms: LRN, ceil pools, grouped shuffles, sum of scaled branches, maxout, LogSoftmax (GoogLeNet- and MobileFaceNet-like)."""
+    def call(s, x):
+        x = F.max_pool2d(F.local_response_norm(s.c1(x), 5), 3, 2, ceil_mode=True)
+        m = s.c2(x)
+        a, b = m.chunk(2, 1)
+        x = torch.max(a, b)
+        x = F.local_response_norm(x, 3)
+        y = torch.cat([s.i1(x), s.i2(x), s.i3(F.avg_pool2d(x, 3, 1, 1, count_include_pad=False))], 1)
+        y = 0.17 * s.lin(y) + torch.cat([x] * 2, 1)
+        y = s.gd(F.prelu(y, s.slope))
+        return F.log_softmax(s.head(y.flatten(1)), 1)
+    return Net(call, c1=nn.Conv2d(3, 32, 7, 2, 3), c2=nn.Conv2d(32, 64, 3, padding=1), i1=cba(32, 16, 1), i2=nn.Sequential(cba(32, 24, 1), cba(24, 32, 5)), i3=cba(32, 16, 1), lin=nn.Conv2d(64, 64, 1), slope=torch.rand(64),
+               gd=nn.Sequential(nn.Conv2d(64, 64, 28, groups=64, bias=False), nn.BatchNorm2d(64)), head=nn.Linear(64, 10))
