@@ -313,6 +313,15 @@ qbench_status qbench_context_output(const qbench_context *context, int32_t i, qb
     return describe_output(qb_context_engine(context->context), i, out);
 }
 
+qbench_status qbench_context_result(const qbench_context *context, int32_t i, qbench_tensor *out) {
+    const qb_engine *engine = qb_context_engine(context->context);
+    if (i < 0 || i >= qb_engine_n_outputs(engine)) return QBENCH_INVALID;
+    qb_desc desc = *qb_engine_output(engine, i);
+    desc.shape = qb_context_output_shape(context->context, i);
+    describe(qb_engine_output_name(engine, i), &desc, out);
+    return QBENCH_OK;
+}
+
 static qb_status set_shapes(qb_ctx *cx, qb_context *context, const int64_t *const *dim) {
     const qb_engine *now = qb_context_engine(context);
     const int32_t n = qb_engine_n_inputs(now);

@@ -231,14 +231,11 @@ static void decode_sample(worker *w, cell *c) {
 
 /* Prepared in f32, rounded once. */
 static qb_status preprocess_narrow(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
-                                   const qb_tensor *out) {
-    const qb_shape *s = &out->desc.shape;
-    const int64_t n = qb_shape_count(s);
-    const int first = p->channels_last ? 1 : 2; /* height, then width */
+                                   int32_t height, int32_t width, const qb_tensor *out) {
+    const int64_t n = qb_shape_count(&out->desc.shape);
     QB_FREED float *wide = qb_alloc_aligned(cx, (size_t)n, sizeof *wide);
     if (!wide) return cx->code;
-    QB_TRY(qb_preprocess_image(cx, p, image, (int32_t)s->dim[first], (int32_t)s->dim[first + 1],
-                               wide));
+    QB_TRY(qb_preprocess_image(cx, p, image, height, width, wide));
     for (int64_t i = 0; i < n; i++) qb_number_put(out->desc.dtype, out->data, i, (double)wide[i]);
     return QB_OK;
 }
@@ -253,7 +250,7 @@ static qb_status preprocess_image(qb_ctx *cx, const qb_loader *l, cell *c) {
         c->row->data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&c->row->desc));
         if (!c->row->data) return cx->code;
     }
-    if (l->dtype != QB_DTYPE_F32) return preprocess_narrow(cx, p, &c->image, c->row);
+    if (l->dtype != QB_DTYPE_F32) return preprocess_narrow(cx, p, &c->image, height, width, c->row);
     return qb_preprocess_image(cx, p, &c->image, height, width, c->row->data);
 }
 

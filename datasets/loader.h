@@ -59,7 +59,13 @@ typedef struct qb_preprocess {
     qb_color color;
     float mean[4], std[4]; /* by output channel, pixels in 0..255 */
     bool channels_last;    /* the input is N x H x W x C */
+    bool single;           /* the input is one image, C x H x W or H x W x C */
 } qb_preprocess;
+
+/* An input's dimensions where it takes images; below 0: open. */
+typedef struct qb_image_input {
+    int64_t items, channels, height, width;
+} qb_image_input;
 
 /* Where an image's pixels lie in the input: input = image * scale + offset for x [0] and y [1], in
  * pixels from the top left corner. */
@@ -76,7 +82,10 @@ void qb_preprocess_for_shape(qb_preprocess *p, int64_t channels, int64_t height,
 qb_status qb_preprocess_validate(qb_ctx *cx, const qb_preprocess *p);
 /* Output channels: 3 or 1. */
 int32_t qb_preprocess_channels(const qb_preprocess *p);
-/* The shape of one image: 1 x C x H x W, or 1 x H x W x C. */
+/* Reads N x C x H x W, or C x H x W of one image with 3 channels, which torchvision's detectors
+ * take; channels last where told. False: it takes no images. */
+bool qb_image_input_of(const qb_shape *shape, bool channels_last, qb_image_input *out);
+/* The shape of one image: 1 x C x H x W, or 1 x H x W x C; without the 1 where it is single. */
 qb_shape qb_preprocess_shape(const qb_preprocess *p, int64_t height, int64_t width);
 /* Size after all transforms, from the size before; fails when one cannot be applied. */
 qb_status qb_preprocess_size(qb_ctx *cx, const qb_preprocess *p, int32_t *width, int32_t *height);

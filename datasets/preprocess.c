@@ -104,8 +104,22 @@ qb_status qb_preprocess_validate(qb_ctx *cx, const qb_preprocess *p) {
     return QB_OK;
 }
 
+bool qb_image_input_of(const qb_shape *shape, bool channels_last, qb_image_input *out) {
+    const int32_t first = shape->rank - 3, last = channels_last;
+    if (first != 0 && first != 1) return false;
+    const int64_t *dim = shape->dim + first;
+    *out = (qb_image_input){.items = first ? shape->dim[0] : 1,
+                            .channels = dim[last ? 2 : 0],
+                            .height = dim[last ? 0 : 1],
+                            .width = dim[last ? 1 : 2]};
+    return first == 1 || out->channels == 3;
+}
+
 qb_shape qb_preprocess_shape(const qb_preprocess *p, int64_t height, int64_t width) {
     const int64_t channels = qb_preprocess_channels(p);
+    if (p->single)
+        return p->channels_last ? qb_shape_of(3, height, width, channels)
+                                : qb_shape_of(3, channels, height, width);
     return p->channels_last ? qb_shape_of(4, 1, height, width, channels)
                             : qb_shape_of(4, 1, channels, height, width);
 }

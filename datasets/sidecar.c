@@ -226,9 +226,9 @@ static qb_status read_preprocess(reader *r) {
     if (!s->has_preprocess) return QB_OK;
     const char *layout = json_string_value(json_object_get(r->root, "layout"));
     const bool last = layout && strcmp(layout, "NHWC") == 0;
-    if (s->shape.rank == 4)
-        qb_preprocess_for_shape(&s->preprocess, s->shape.dim[last ? 3 : 1],
-                                s->shape.dim[last ? 1 : 2], s->shape.dim[last ? 2 : 3]);
+    qb_image_input input;
+    if (qb_image_input_of(&s->shape, last, &input))
+        qb_preprocess_for_shape(&s->preprocess, input.channels, input.height, input.width);
     s->preprocess.channels_last = last;
     if (json_is_object(json_object_get(r->root, "crop"))) s->preprocess.resize = QB_RESIZE_NONE;
     QB_TRY(read_resize(r));

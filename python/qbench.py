@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import html
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -84,6 +85,7 @@ def _open_library():
         "context_set_shapes": (number, handle, handle, ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))),
         "context_input": (number, handle, number, ctypes.POINTER(_Tensor)),
         "context_output": (number, handle, number, ctypes.POINTER(_Tensor)),
+        "context_result": (number, handle, number, ctypes.POINTER(_Tensor)),
         "context_run": (number, handle, handle, slot, slot),
         "inputs_load": (number, handle, text, slot), "inputs_free": (None, handle),
         "inputs_image": (number, handle, handle, text, number, number, handle, ctypes.c_size_t),
@@ -179,7 +181,8 @@ class Engine:
 
     def run(self, *arrays, **named):
         """Runs on arrays in the order of `inputs`, or given by name; returns a list of arrays. An
-        engine with profiles takes every shape inside one of them."""
+        engine with profiles takes every shape inside one of them. Outputs whose size comes with the
+        data, such as boxes behind NonMaxSuppression, are as large as the run made them."""
         if len(arrays) == 1 and isinstance(arrays[0], dict):
             named, arrays = arrays[0], ()
         if named:
@@ -195,7 +198,12 @@ class Engine:
         results = [np.empty(t.shape, t.dtype) for t in self.outputs]
         self._session.check(_lib.qbench_context_run(self._session.handle, self._context,
                                                     _pointers(arrays), _pointers(results)))
-        return results
+        return [self._cut(r, i) for i, r in enumerate(results)]
+
+    def _cut(self, result, i):
+        """What the last run left of it: sizes that come with the data are smaller than memory for them."""
+        shape = self._tensor(_lib.qbench_context_result, i, self._context).shape
+        return result if shape == result.shape else result.reshape(-1)[:math.prod(shape)].reshape(shape)
 
     @property
     def provider(self):

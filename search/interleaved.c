@@ -9,7 +9,8 @@
 #include "eval/bench.h"
 #include "eval/stats.h"
 
-enum { ROUNDS = 15 };
+#define STEADY 0.1 /* intervals wider than that are measured again */
+enum { ROUNDS = 15, TRIES = 3 };
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -112,6 +113,34 @@ static void summarize(const timed *all, int32_t n, qb_interleaved_time *out) {
     }
 }
 
+static qb_status measure(qb_ctx *cx, timed *all, int32_t n, const qb_timing_inputs *inputs,
+                         double seconds, qb_interleaved_time *out) {
+    for (int k = 0; k < ROUNDS; k++)
+        for (int32_t i = 0; i < n; i++)
+            QB_TRY(slice(cx, &all[i], inputs, seconds / ROUNDS, &all[i].least[k]));
+    summarize(all, n, out);
+    return QB_OK;
+}
+
+static double widest(const qb_interleaved_time *times, int32_t n) {
+    double most = 0;
+    for (int32_t i = 0; i < n; i++) most = fmax(most, times[i].range.hi - times[i].range.lo);
+    return most;
+}
+
+/* What runs beside on the machine makes intervals wide; of several tries the narrowest counts. */
+static qb_status measure_steadily(qb_ctx *cx, timed *all, int32_t n, const qb_timing_inputs *inputs,
+                                  double seconds, qb_interleaved_time *out) {
+    QB_FREED qb_interleaved_time *again = qb_alloc(cx, (size_t)n, sizeof *again);
+    if (!again) return cx->code;
+    QB_TRY(measure(cx, all, n, inputs, seconds, out));
+    for (int try = 1; try < TRIES && widest(out, n) > STEADY; try++) {
+        QB_TRY(measure(cx, all, n, inputs, seconds, again));
+        if (widest(again, n) < widest(out, n)) memcpy(out, again, (size_t)n * sizeof *out);
+    }
+    return QB_OK;
+}
+
 qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
                               const qb_timing_inputs *inputs, double seconds,
                               qb_interleaved_time *out) {
@@ -119,10 +148,7 @@ qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32
     timed *all = qb_alloc(cx, (size_t)n, sizeof *all);
     if (!all) return cx->code;
     for (int32_t i = 0; i < n; i++) QB_GO(start(cx, engines[i], inputs, &all[i]));
-    for (int k = 0; k < ROUNDS; k++)
-        for (int32_t i = 0; i < n; i++)
-            QB_GO(slice(cx, &all[i], inputs, seconds / ROUNDS, &all[i].least[k]));
-    summarize(all, n, out);
+    QB_GO(measure_steadily(cx, all, n, inputs, seconds, out));
 out:
     for (int32_t i = 0; i < n; i++) stop(&all[i]);
     qb_free(all);

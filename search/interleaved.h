@@ -21,7 +21,8 @@ typedef struct qb_interleaved_time {
     qb_interval range; /* 95 % interval of the ratio by a bootstrap over rounds */
 } qb_interleaved_time;
 
-/* Runs n engines for about `seconds` each. The device's engines by its clock. Cancelled: an error.
+/* Runs n engines for about `seconds` each, up to three times so long while the machine is unsteady.
+ * The device's engines by its clock. Cancelled: an error.
  */
 qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
                               const qb_timing_inputs *inputs, double seconds,

@@ -251,16 +251,16 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, c
 static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *graph,
                             const qb_dataset *dataset, guessed *out) {
     const qb_value *input = &graph->values[graph->inputs[0]];
-    const int32_t last = p->preprocess.channels_last;
     const bool tensors = dataset && qb_dataset_has_tensors(dataset);
-    if (!tensors && (input->shape.rank != 4 || graph->n_inputs != 1)) return QB_OK;
-    const int64_t height = tensors ? 0 : input->shape.dim[last ? 1 : 2],
-                  width = tensors ? 0 : input->shape.dim[last ? 2 : 3];
+    qb_image_input size = {0};
+    if (!tensors && (!qb_image_input_of(&input->shape, p->preprocess.channels_last, &size) ||
+                     graph->n_inputs != 1))
+        return QB_OK;
     const qb_loader_options loader = {
         .dataset = dataset,
         .preprocess = p->preprocess,
-        .height = (int32_t)(height > 0 ? height : p->preprocess.resize_height),
-        .width = (int32_t)(width > 0 ? width : p->preprocess.resize_width)};
+        .height = (int32_t)(size.height > 0 ? size.height : p->preprocess.resize_height),
+        .width = (int32_t)(size.width > 0 ? size.width : p->preprocess.resize_width)};
     const qb_task_data data = {.settings = &p->task,
                                .loader = &loader,
                                .graph = graph,
@@ -289,16 +289,17 @@ static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *gra
 /* Fills in preprocessing that nobody described, from the model and the first image. */
 static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed *task) {
     if (graph->n_inputs != 1 && !p->calibration_data) return QB_OK;
-    const qb_shape *input = &graph->values[graph->inputs[0]].shape;
-    if (input->rank == 4 && input->dim[0] > 1)
+    qb_image_input input;
+    const bool images = qb_image_input_of(&graph->values[graph->inputs[0]].shape, false, &input);
+    if (images && input.items > 1)
         qb_warn(cx,
                 "%s takes %lld images at once, and samples run one by one: export it with a batch "
                 "of 1 or an open one",
-                p->model, (long long)input->dim[0]);
+                p->model, (long long)input.items);
     if (!p->calibration_data && p->has_preprocess) return guess_task(cx, p, graph, NULL, task);
     if (!p->calibration_data) {
-        if (input->rank != 4) return QB_OK;
-        qb_preprocess_for_shape(&p->preprocess, input->dim[1], input->dim[2], input->dim[3]);
+        if (!images) return QB_OK;
+        qb_preprocess_for_shape(&p->preprocess, input.channels, input.height, input.width);
         for (int c = 0; c < 4; c++) p->preprocess.std[c] = 255;
         return guess_task(cx, p, graph, NULL, task);
     }
@@ -382,7 +383,9 @@ static qb_status write_sidecar(qb_ctx *cx, const options *o, const qb_project_fl
     QB_GO(qb_project_open(cx, &o->common, flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     const qb_shape *shape = &graph->values[graph->inputs[0]].shape;
-    if (graph->n_inputs != 1 || shape->rank != 4)
+    qb_image_input input;
+    if (graph->n_inputs != 1 ||
+        (!qb_image_input_of(shape, false, &input) && !qb_image_input_of(shape, true, &input)))
         QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED,
                       "%s: a sidecar says how images become the input; this model's inputs are "
                       "tensors",

@@ -556,17 +556,20 @@ static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_
 qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                            const qb_dataset *dataset, qb_preprocess *out) {
     const qb_value *input = &graph->values[graph->inputs[0]];
-    const qb_shape *s = &input->shape;
-    const bool last =
-        s->rank == 4 && s->dim[1] != 1 && s->dim[1] != 3 && (s->dim[3] == 1 || s->dim[3] == 3);
-    const int64_t height = s->dim[last ? 1 : 2], width = s->dim[last ? 2 : 3];
-    if (s->rank != 4 || height > 65535 || width > 65535)
+    qb_image_input size, turned;
+    const bool usual = qb_image_input_of(&input->shape, false, &size),
+               last = qb_image_input_of(&input->shape, true, &turned) &&
+                      (!usual || (size.channels != 1 && size.channels != 3)) &&
+                      (turned.channels == 1 || turned.channels == 3);
+    if (last) size = turned;
+    const int64_t height = size.height, width = size.width;
+    if ((!usual && !last) || height > 65535 || width > 65535)
         return qb_fail(
             cx, QB_STATUS_INVALID,
             "input '%s' is no image (N x C x H x W): describe preprocess in " QB_CONFIG_NAME
             ", or give tensors (see 'qbench help data')",
             input->name);
-    qb_preprocess_for_shape(out, s->dim[last ? 3 : 1], height, width);
+    qb_preprocess_for_shape(out, size.channels, height, width);
     out->channels_last = last;
     const bool bytes = input->dtype == QB_DTYPE_U8 || input->dtype == QB_DTYPE_S8;
     const char *range = bytes ? "as they are" : "in 0..1";

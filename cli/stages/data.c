@@ -18,21 +18,23 @@ static qb_status image_size(qb_ctx *cx, const qb_project *project, const qb_grap
     const qb_value *input = &graph->values[graph->inputs[0]];
     char text[128];
     const qb_shape *s = &input->shape;
-    const int32_t channels = qb_preprocess_channels(p), last = p->channels_last;
-    if (s->rank != 4 || (s->dim[last ? 3 : 1] >= 0 && s->dim[last ? 3 : 1] != channels))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       last ? "%s: input '%s' is %s; images of %d channels need N x H x W x %d"
-                            : "%s: input '%s' is %s; images of %d channels need N x %d x H x W "
-                              "(with preprocess.layout NHWC: N x H x W x channels)",
-                       project->model, input->name, qb_shape_text(s, text, sizeof text), channels,
-                       channels);
-    if (s->dim[0] > 1)
+    const int32_t channels = qb_preprocess_channels(p);
+    qb_image_input size;
+    if (!qb_image_input_of(s, p->channels_last, &size) ||
+        (size.channels >= 0 && size.channels != channels))
+        return qb_fail(
+            cx, QB_STATUS_UNSUPPORTED,
+            p->channels_last ? "%s: input '%s' is %s; images of %d channels need N x H x W x %d"
+                             : "%s: input '%s' is %s; images of %d channels need N x %d x H x W "
+                               "(with preprocess.layout NHWC: N x H x W x channels)",
+            project->model, input->name, qb_shape_text(s, text, sizeof text), channels, channels);
+    if (size.items > 1)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "%s: input '%s' is %s: it takes %lld images at once, and samples run one "
                        "by one: export it with a batch of 1 or an open one",
                        project->model, input->name, qb_shape_text(s, text, sizeof text),
-                       (long long)s->dim[0]);
-    const int64_t height = s->dim[last ? 1 : 2], width = s->dim[last ? 2 : 3];
+                       (long long)size.items);
+    const int64_t height = size.height, width = size.width;
     const bool sized =
         p->resize == QB_RESIZE_STRETCH || (p->resize == QB_RESIZE_LETTERBOX && p->stride == 0);
     const int64_t h = height >= 0      ? height
@@ -55,6 +57,7 @@ static qb_status image_size(qb_ctx *cx, const qb_project *project, const qb_grap
             project->model, input->name, qb_dtype_text(input->dtype));
     loader->height = (int32_t)h;
     loader->width = (int32_t)w;
+    loader->preprocess.single = s->rank == 3;
     loader->any_size = h == 0 || w == 0;
     return QB_OK;
 }

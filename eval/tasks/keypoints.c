@@ -1,10 +1,12 @@
 /* keypoints: people (or other objects) by named points, scored as COCO does by object keypoint
  * similarity. Outputs are those of YOLO's pose models: 1 x (5 + 3 K) x N or transposed, to be
- * suppressed, or 1 x N x (6 + 3 K), boxes by their corners. */
+ * suppressed, or 1 x N x (6 + 3 K), boxes by their corners; or those of top-down models, which see
+ * one object that fills the image (eval/crop_points.h). */
 #include <math.h>
 #include <string.h>
 
 #include "eval/coco.h"
+#include "eval/crop_points.h"
 #include "eval/task.h"
 
 /* What one engine sees in one image: the label of item i is its place in `point`. */
@@ -91,16 +93,18 @@ static int32_t find_output(const qb_task_data *data, int32_t points) {
 
 static qb_status keypoints_open(qb_ctx *cx, const qb_task_data *data, void **out) {
     const int32_t points = count_points(qb_dataset_truth(data->loader->dataset));
+    qb_crop_points crop;
     state *s;
     if (points == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "task keypoints: expected COCO's ground truth with keypoints (--data "
                        "person_keypoints.json)");
-    if (find_output(data, points) < 0)
+    if (find_output(data, points) < 0 && !qb_crop_points_find(data->graph, points, &crop))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "task keypoints: expected an output 1 x %d x N of a YOLO pose model, or 1 x "
-                       "N x %d, for %d points",
-                       5 + 3 * (int)points, 6 + 3 * (int)points, (int)points);
+                       "N x %d, or of a top-down model heat maps 1 x %d x H x W, or 1 x %d x bins "
+                       "of x and of y",
+                       5 + 3 * (int)points, 6 + 3 * (int)points, (int)points, (int)points);
     QB_TRY(create_state(cx, data, &s));
     s->visible = data->settings->detect.report_threshold;
     *out = s;
@@ -122,6 +126,32 @@ static qb_status add_candidate(qb_ctx *cx, const float *at, const rows *r, int64
     return qb_detections_add(cx, list, &d);
 }
 
+/* x, y or score number k of points in pixels of the input, in the image's own. */
+static double own_pixel(double value, int32_t k, const qb_pixel_map *map) {
+    const double own = k % 3 == 2 ? value : (value - map->offset[k % 3]) / map->scale[k % 3];
+    return isfinite(own) ? own : 0;
+}
+
+/* The one object of a top-down model: all of the input, its score the mean of its points'. */
+static qb_status add_crop(qb_ctx *cx, const state *s, const qb_crop_points *form,
+                          const qb_tensor *output, const qb_pixel_map *map, poses *out) {
+    const qb_loader_options *loader = s->data.loader;
+    qb_detection d = {.box = {0, 0, loader->width, loader->height}};
+    out->n = 3 * (int64_t)s->points;
+    out->point = qb_alloc(cx, (size_t)out->n, sizeof *out->point);
+    if (!out->point) return cx->code;
+    qb_crop_points_decode(form, output, s->points, loader->width, loader->height, out->point);
+    for (int32_t k = 0; k < 3 * s->points; k++) {
+        out->point[k] = own_pixel(out->point[k], k, map);
+        if (k % 3 == 2) d.score += out->point[k] / s->points;
+    }
+    for (int k = 0; k < 2; k++) {
+        d.box[2 + k] /= map->scale[k];
+        d.box[k] = own_pixel(0, k, map);
+    }
+    return qb_detections_add(cx, &out->list, &d);
+}
+
 /* Back to the image's own pixels, with the points beside. */
 static qb_status place(qb_ctx *cx, const state *s, const float *v, const rows *r,
                        const qb_pixel_map *map, poses *out) {
@@ -133,11 +163,7 @@ static qb_status place(qb_ctx *cx, const state *s, const float *v, const rows *r
         qb_detection *d = &out->list.item[i];
         const float *at = v + d->label * r->each + first * r->step;
         double *to = out->point + 3 * (size_t)s->points * i;
-        for (int32_t k = 0; k < 3 * s->points; k++) {
-            const double value = at[k * r->step];
-            to[k] = k % 3 == 2 ? value : (value - map->offset[k % 3]) / map->scale[k % 3];
-            if (!isfinite(to[k])) to[k] = 0;
-        }
+        for (int32_t k = 0; k < 3 * s->points; k++) to[k] = own_pixel(at[k * r->step], k, map);
         d->label = (int32_t)i;
         for (int k = 0; k < 2; k++) {
             d->box[k] = (d->box[k] - map->offset[k]) / map->scale[k];
@@ -152,22 +178,24 @@ static qb_status keypoints_outputs(qb_ctx *cx, void *opened, int32_t engine, int
     state *s = opened;
     const qb_detect_settings *d = &s->data.settings->detect;
     const qb_loader_options *loader = s->data.loader;
+    qb_crop_points crop;
     const int32_t at = find_output(&s->data, s->points);
     const rows r = at >= 0 && at < n ? rows_of(&output[at].desc.shape, s->points) : (rows){0};
-    if (r.step == 0)
+    const bool is_crop = at < 0 && qb_crop_points_find(s->data.graph, s->points, &crop);
+    if (r.step == 0 && !is_crop)
         return qb_fail(cx, QB_STATUS_MISMATCH, "task keypoints: the output has another shape");
     const qb_coco_image *image = &s->truth->image[qb_dataset_truth_image(loader->dataset, index)];
-    const float *v = output[at].data;
     poses *out = &s->found[engine * s->samples + index];
     qb_pixel_map map;
     QB_TRY(qb_preprocess_map(cx, &loader->preprocess, image->width, image->height, &map));
+    s->seen[index] = true; /* by every engine with the same value */
+    if (is_crop) return add_crop(cx, s, &crop, output, &map, out);
+    const float *v = output[at].data;
     for (int64_t i = 0; i < r.n; i++)
         QB_TRY(add_candidate(cx, v + i * r.each, &r, i, d->score_threshold, &out->list));
     if (!r.is_final)
         QB_TRY(qb_nms(cx, d->nms_iou, true, d->top_k > 0 ? (size_t)d->top_k : 300, &out->list));
-    QB_TRY(place(cx, s, v, &r, &map, out));
-    s->seen[index] = true; /* by every engine with the same value */
-    return QB_OK;
+    return place(cx, s, v, &r, &map, out);
 }
 
 static void pack_poses(qb_pack *p, int32_t points, poses *list) {
@@ -356,7 +384,9 @@ static qb_status keypoints_finish(qb_ctx *cx, void *opened, qb_run *run) {
 /* Key points in the ground truth, and an output of a pose model for as many. */
 static bool keypoints_fits(qb_ctx *cx, const qb_task_data *data) {
     (void)cx;
-    return find_output(data, count_points(qb_dataset_truth(data->loader->dataset))) >= 0;
+    const int32_t points = count_points(qb_dataset_truth(data->loader->dataset));
+    qb_crop_points crop;
+    return find_output(data, points) >= 0 || qb_crop_points_find(data->graph, points, &crop);
 }
 
 const qb_task qb_task_keypoints = {

@@ -166,6 +166,11 @@ QBENCH_API qbench_status qbench_context_output(const qbench_context *context, in
  * is NULL is not copied out. Allocates nothing. */
 QBENCH_API qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                             const void *const *inputs, void *const *outputs);
+/* Describes what the last run left of output i. Where a size comes with the data, such as the
+ * number of boxes behind NonMaxSuppression, it is smaller than qbench_context_output says, which
+ * buffers must hold; zeros follow. QBENCH_INVALID when there is no such output. */
+QBENCH_API qbench_status qbench_context_result(const qbench_context *context, int32_t i,
+                                               qbench_tensor *out);
 
 /* ---- inputs from images ---- */
 

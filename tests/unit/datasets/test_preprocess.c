@@ -325,6 +325,29 @@ static void channels_last_interleaves(void **state) {
     qb_image_release(&image);
 }
 
+static void inputs_of_one_image_have_no_items(void **state) {
+    (void)state;
+    const qb_shape batch = qb_shape_of(4, 2, 3, 5, 7), single = qb_shape_of(3, 3, 5, 7),
+                   last = qb_shape_of(3, 5, 7, 3), words = qb_shape_of(3, 1, 16, 32);
+    qb_image_input in;
+    assert_true(qb_image_input_of(&batch, false, &in));
+    assert_true(in.items == 2 && in.channels == 3 && in.height == 5 && in.width == 7);
+    assert_true(qb_image_input_of(&single, false, &in));
+    assert_true(in.items == 1 && in.channels == 3 && in.height == 5 && in.width == 7);
+    assert_true(qb_image_input_of(&last, true, &in));
+    assert_true(in.channels == 3 && in.height == 5 && in.width == 7);
+    assert_false(qb_image_input_of(&last, false, &in));
+    assert_false(qb_image_input_of(&words, false, &in));
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.single = true;
+    const qb_shape planes = qb_preprocess_shape(&p, 5, 7);
+    assert_true(qb_shape_equal(&planes, &single));
+    p.channels_last = true;
+    const qb_shape pixels = qb_preprocess_shape(&p, 5, 7);
+    assert_true(qb_shape_equal(&pixels, &last));
+}
+
 static qb_status preprocess_once(qb_ctx *cx, void *user) {
     qb_preprocess p;
     qb_preprocess_for_shape(&p, 3, 7, 5);
@@ -356,6 +379,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(longer_side_rounds_the_shorter_one),
     cmocka_unit_test(a_crop_moves_the_map),
     cmocka_unit_test(channels_last_interleaves),
+    cmocka_unit_test(inputs_of_one_image_have_no_items),
     cmocka_unit_test(every_failed_allocation_is_reported),
 };
 QB_TEST_MAIN(tests)
