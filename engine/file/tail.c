@@ -1,6 +1,7 @@
 /* The TAIL section of engine files: the nodes whose sizes only a run knows. */
 #include <string.h>
 
+#include "base/text.h"
 #include "engine/file/file_internal.h"
 #include "engine/run/tail_internal.h"
 #include "engine/tune/tune_internal.h"
@@ -43,6 +44,7 @@ static qb_status get_head(reading *r, qb_tail_parts *parts, char **sizes) {
     if (head[0] < 0 || head[1] < 0 || (size_t)head[0] > left / entry ||
         (size_t)head[1] > left - (size_t)head[0] * entry)
         return damaged(r, "it ends too early");
+    if (head[0] == 0) return damaged(r, "no outputs");
     parts->n_outputs = head[0];
     parts->from = qb_alloc(r->cx, (size_t)head[0], entry);
     *sizes = qb_alloc(r->cx, (size_t)head[1] + 1, 1);
@@ -51,6 +53,8 @@ static qb_status get_head(reading *r, qb_tail_parts *parts, char **sizes) {
     r->at += (size_t)head[0] * entry;
     memcpy(*sizes, r->at, (size_t)head[1]);
     r->at += head[1];
+    if (strlen(*sizes) != (size_t)head[1] || !qb_text_is_clean(*sizes))
+        return damaged(r, "largest sizes that are no text");
     parts->max_sizes = head[1] > 0 ? *sizes : NULL;
     return QB_OK;
 }

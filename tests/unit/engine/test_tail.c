@@ -261,6 +261,8 @@ static void forged_tails_are_refused(void **state) {
         int32_t value;
         const char *says;
     } cases[] = {{0, -1, "ends too early"},
+                 {0, 0, "no outputs"},
+                 {4, 4, "largest sizes that are no text"},
                  {0, 1 << 30, "ends too early"},
                  {4, 1 << 30, "ends too early"},
                  {8, 3, "an output that is not there"},
