@@ -21,22 +21,22 @@ static qb_status convert(qb_rewrite *rw, int32_t from, int32_t to) {
     return qb_rewrite_append(rw, qb_op_find("Identity", ""), &from, 1, to);
 }
 
-/* x is converted before, or the result behind the node: quantized values are moved, but of many
- * that a few are taken from only those are converted, not all of them for each reader. */
+/* x is converted before, or the result behind the node: quantized values are moved, but where
+ * several readers take parts of x only the parts are converted, not all of x for each reader. A
+ * sole reader's conversion may be the epilogue of what makes x. */
 static qb_status finalize(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     const int32_t x = graph->nodes[index].in[0], y = graph->nodes[index].out[0];
     const qb_shape from = graph->values[x].shape, to = graph->values[y].shape;
-    const bool known = qb_shape_known(&from) && qb_shape_known(&to);
-    const bool fewer = known && qb_shape_count(&to) < qb_shape_count(&from);
+    const bool is_part = qb_shape_count(&to) < qb_shape_count(&from);
     int32_t moved;
-    if (graph->values[x].q.n > 0 || fewer) {
+    if (graph->values[x].q.n > 0 || (is_part && rw->uses.n_users[x] > 1)) {
         QB_TRY(qb_rewrite_value(rw, x, "moved", &to, &moved));
         graph->nodes[index].out[0] = moved;
         qb_rewrite_touch(rw, index);
         return convert(rw, moved, y);
     }
-    QB_TRY(qb_rewrite_value(rw, y, "codes", &from, &moved));
+    QB_TRY(qb_rewrite_value(rw, y, "quantized", &from, &moved));
     graph->nodes[index].in[0] = moved;
     qb_rewrite_touch(rw, index);
     return convert(rw, x, moved);

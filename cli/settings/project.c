@@ -556,12 +556,12 @@ static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_
 qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                            const qb_dataset *dataset, qb_preprocess *out) {
     const qb_value *input = &graph->values[graph->inputs[0]];
-    qb_image_input size, turned;
+    qb_image_input size, nhwc;
     const bool usual = qb_image_input_of(&input->shape, false, &size),
-               last = qb_image_input_of(&input->shape, true, &turned) &&
+               last = qb_image_input_of(&input->shape, true, &nhwc) &&
                       (!usual || (size.channels != 1 && size.channels != 3)) &&
-                      (turned.channels == 1 || turned.channels == 3);
-    if (last) size = turned;
+                      (nhwc.channels == 1 || nhwc.channels == 3);
+    if (last) size = nhwc;
     const int64_t height = size.height, width = size.width;
     if ((!usual && !last) || height > 65535 || width > 65535)
         return qb_fail(

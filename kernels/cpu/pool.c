@@ -141,9 +141,8 @@ static span span_of(const qb_pool *w, int d, int64_t at) {
 
 /* How many windows from `out_x` on reach as far and begin a pixel apart. Where pixels lie side by
  * side on both ends, they are one window of so many times the channels: those may be few. */
-static int64_t windows_alike(const qb_pool *w, int64_t out_x, int64_t channels) {
+static int64_t windows_alike(const qb_pool *w, int64_t out_x, span x, int64_t channels) {
     int64_t n = 1;
-    const span x = span_of(w, 2, out_x);
     const bool dense = w->in_stride == channels && w->out_stride == channels;
     for (; dense && out_x + n < w->out[2]; n++) {
         const span next = span_of(w, 2, out_x + n);
@@ -171,7 +170,7 @@ static void one_row(const qb_cpu_job *j, int64_t row, int64_t c0, int64_t c1) {
     bool include = w->kind == QB_POOL_AVG_INCLUDE_PAD;
     for (int64_t out_x = 0, n; out_x < w->out[2]; out_x += n) {
         const span x = span_of(w, 2, out_x);
-        n = windows_alike(w, out_x, c1 - c0);
+        n = windows_alike(w, out_x, x, c1 - c0);
         int64_t from = (line * w->in[2] + x.first) * w->in_stride + w->in_offset;
         int64_t to = (row * w->out[2] + out_x) * w->out_stride + w->out_offset;
         qb_pool_window window = {

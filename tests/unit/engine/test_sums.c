@@ -45,14 +45,20 @@ static int32_t convolve(fixture *f, const char *name, int32_t x, int from, int t
     return node(f, "Conv", name, (int32_t[]){x, w}, 2);
 }
 
-/* y = narrow(relu(relu(left x) + right x)), and what engines without fused sums keep in memory. */
-static void make(fixture *f) {
+/* A graph with its input. */
+static int32_t begin(fixture *f) {
     const qb_shape image = qb_shape_of(4, 1, IN, SIDE, SIDE);
     qb_ctx_init(&f->cx);
     assert_ok(&f->cx, qb_graph_create(&f->cx, &f->graph));
     f->graph->opset = QB_GRAPH_OPSET;
     const int32_t x = qb_graph_add_value(&f->cx, f->graph, "x", QB_DTYPE_F32, &image);
     assert_ok(&f->cx, qb_graph_add_input(&f->cx, f->graph, x));
+    return x;
+}
+
+/* y = narrow(relu(relu(left x) + right x)), and what engines without fused sums keep in memory. */
+static void make(fixture *f) {
+    const int32_t x = begin(f);
     int32_t left = convolve(f, "left", x, IN, WIDE, 1);
     left = node(f, "Relu", "left.relu", &left, 1);
     const int32_t right = convolve(f, "right", x, IN, WIDE, 2);
@@ -139,12 +145,7 @@ static int32_t channels(fixture *f, const char *name, int32_t x, int64_t begin, 
 
 /* y = narrow(relu(left x)[: 6] * relu(left x)[5 : 11] + relu(left x)[10 :]) */
 static void make_gates(fixture *f) {
-    const qb_shape image = qb_shape_of(4, 1, IN, SIDE, SIDE);
-    qb_ctx_init(&f->cx);
-    assert_ok(&f->cx, qb_graph_create(&f->cx, &f->graph));
-    f->graph->opset = QB_GRAPH_OPSET;
-    const int32_t x = qb_graph_add_value(&f->cx, f->graph, "x", QB_DTYPE_F32, &image);
-    assert_ok(&f->cx, qb_graph_add_input(&f->cx, f->graph, x));
+    const int32_t x = begin(f);
     int32_t left = convolve(f, "left", x, IN, IN, 1);
     left = node(f, "Relu", "left.relu", &left, 1);
     const int32_t a = channels(f, "a", left, 0, 6), b = channels(f, "b", left, 5, 11);

@@ -147,6 +147,34 @@ static void parts_of_quantized_nodes_are_floats(void **state) {
     maker_release(&m);
 }
 
+/* Quantized parts of floats: where several are taken each part is converted by itself; a sole one's
+ * whole tensor is, which what makes it may do. */
+static void parts_are_converted_where_several_are_taken(void **state) {
+    (void)state;
+    for (int several = 0; several < 2; several++) {
+        maker m;
+        int32_t n;
+        maker_init(&m, 10);
+        const int32_t a = NODE(&m, "Tanh", "a", make_input(&m, "x", DIMS(4, 6)));
+        for (int k = 0; k <= several; k++) {
+            const int32_t begin = INTS(&m, k ? "b1" : "b0", k),
+                          end = INTS(&m, k ? "e1" : "e0", k + 2);
+            const int32_t part = NODE(&m, "Slice", k ? "p1" : "p0", a, begin, end);
+            make_quantized(&m, part, 0.01f, 128);
+            make_output(&m, NODE(&m, "Identity", k ? "y1" : "y0", part));
+        }
+        assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+        for (int32_t i = 0; i < m.graph->n_nodes; i++) {
+            const qb_node *node = &m.graph->nodes[i];
+            if (!node->op || strcmp(node->op->name, "Slice") != 0) continue;
+            assert_int_equal(m.graph->values[node->in[0]].q.n, !several);
+            assert_int_equal(m.graph->values[node->out[0]].q.n, !several);
+        }
+        assert_int_equal(count_op(m.graph, "Slice"), 1 + several);
+        maker_release(&m);
+    }
+}
+
 static void dense_concats_share_their_beginning(void **state) {
     (void)state;
     maker m;
@@ -179,6 +207,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(whole_boxes_are_what_fills_them),
     cmocka_unit_test(boxes_beyond_the_data_stay),
     cmocka_unit_test(parts_of_quantized_nodes_are_floats),
+    cmocka_unit_test(parts_are_converted_where_several_are_taken),
     cmocka_unit_test(dense_concats_share_their_beginning),
 };
 
