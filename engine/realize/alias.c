@@ -42,8 +42,8 @@ static qb_status alias_channels(qb_lowering *b, const qb_group *group, const qb_
     return QB_OK;
 }
 
-/* A value on the device in whatever layout may be what is wanted as it lies: [N, C, 14, 14]
- * channels last is [N, 196, C] in rows. */
+/* A value in whatever layout may be what is wanted as it lies: [N, C, 14, 14] channels last is
+ * [N, 14, 14, C] and [N, 196, C] in rows. */
 qb_status qb_lower_alias(qb_lowering *b, const qb_group *group, bool *done) {
     static const qb_layout layouts[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC};
     const qb_engine *e = b->engine;
@@ -52,9 +52,8 @@ qb_status qb_lower_alias(qb_lowering *b, const qb_group *group, bool *done) {
     if (moves && !e->device) QB_TRY(alias_channels(b, group, &moved, done));
     if (*done) return QB_OK;
     *done = true;
-    for (int32_t id = moves && e->device ? b->value[group->in[0]].layout : -1; id >= 0;
-         id = e->layouts[id].next)
-        for (int32_t i = 0; qb_layout_on_device(e, id) && i < 2; i++) {
+    for (int32_t id = moves ? b->value[group->in[0]].layout : -1; id >= 0; id = e->layouts[id].next)
+        for (int32_t i = 0; qb_layout_on_device(e, id) == (e->device != NULL) && i < 2; i++) {
             const qb_desc out = qb_lower_desc(b, group->out, layouts[i]);
             if (qb_strided_is_memory(&moved, &e->layouts[id].desc, &out))
                 return add_view(b, group, id, layouts[i]);

@@ -199,8 +199,8 @@ static void add_picture_candidate(qb_lowering *b, const qb_group *group, const q
 static void add_image_candidate(qb_lowering *b, const qb_group *group, const qb_problem *base,
                                 const qb_desc *padded, qb_candidates *f) {
     const qb_lowered_value *out = &b->value[group->out];
-    if (!f->device || base->kind != QB_KIND_STRIDED_COPY || !is_image(&base->out.shape) ||
-        !out->only_slices || !out->in_window)
+    if (base->kind != QB_KIND_STRIDED_COPY || !is_image(&base->out.shape) || !out->only_slices ||
+        !out->in_window)
         return;
     add_candidate(b, group, base, QB_LAYOUT_ROW, false, NULL, f);
     qb_problem *p = &f->problem[f->n - 1];
@@ -208,12 +208,11 @@ static void add_image_candidate(qb_lowering *b, const qb_group *group, const qb_
     if (padded) p->out = *padded;
 }
 
-/* On a device, what moves or reduces elements reads them as they lie. */
+/* What moves or reduces elements reads them as they lie. */
 static void add_strided_candidates(qb_lowering *b, const qb_group *group, const qb_problem *base,
                                    const qb_desc *padded, qb_candidates *f) {
     const bool moves = base->kind == QB_KIND_STRIDED_COPY, reduces = base->kind == QB_KIND_REDUCE;
-    const int32_t stored =
-        f->device && (moves || reduces) ? qb_lower_first(b, group->in[0], true) : -1;
+    const int32_t stored = moves || reduces ? qb_lower_first(b, group->in[0], f->device) : -1;
     const qb_desc *have = stored < 0 ? NULL : &b->engine->layouts[stored].desc;
     for (int last = 1; have && have->layout == QB_LAYOUT_NHWC && last >= 0; last--) {
         add_candidate(b, group, base, QB_LAYOUT_ROW, false, NULL, f);

@@ -25,6 +25,7 @@ typedef struct reduce {
     bool run_kept;       /* its elements are results */
     bool is_packed;      /* a result is a run, and they lie side by side */
     int64_t size, n;     /* elements of a result's sum; results */
+    int64_t first;       /* element of the data: a channel slice begins inside of a buffer */
     int64_t results_a_task;
     qb_dtype dtype;
     float scale;
@@ -49,7 +50,8 @@ static double start_of(qb_reduce_kind kind) {
     }                                                                                              \
     return
 
-QB_LOOP(add, (qb_reduce_kind kind, const float *x, int64_t n, double *lane), (kind, x, n, lane)) {
+static inline __attribute__((always_inline)) void add_lanes(qb_reduce_kind kind, const float *x,
+                                                            int64_t n, double *lane) {
     switch (kind) {
     case QB_REDUCE_SUM:
     case QB_REDUCE_MEAN:
@@ -63,6 +65,17 @@ QB_LOOP(add, (qb_reduce_kind kind, const float *x, int64_t n, double *lane), (ki
     case QB_REDUCE_SUM_SQUARE: EACH(lane[i] + v * v);
     case QB_REDUCE_NONE: return;
     }
+}
+
+QB_LOOP(add, (qb_reduce_kind kind, const float *x, int64_t n, double *lane), (kind, x, n, lane)) {
+    add_lanes(kind, x, n, lane);
+}
+
+/* The same of `rows` that are `step` apart. */
+QB_LOOP(add_rows,
+        (qb_reduce_kind kind, const float *x, int64_t rows, int64_t step, int64_t n, double *lane),
+        (kind, x, rows, step, n, lane)) {
+    for (int64_t i = 0; i < rows; i++) add_lanes(kind, x + i * step, n, lane);
 }
 
 #undef EACH
@@ -219,8 +232,13 @@ static float one_result(const walk *w, int64_t index) {
 static void lane_results(const walk *w, int64_t first, int64_t n, float *to) {
     const reduce *r = w->j->r;
     double lane[QB_CHAIN_BLOCK];
+    const int64_t at = place(&r->kept, first / r->run) + first % r->run;
     for (int64_t i = 0; i < n; i++) lane[i] = start_of(w->kind);
-    add_all(w, place(&r->kept, first / r->run) + first % r->run, n, add, lane);
+    if (r->dtype == QB_DTYPE_F32 && !w->high && r->reduced.rank == 1)
+        add_rows(w->kind, (const float *)(const void *)w->j->data + at, r->reduced.count,
+                 r->reduced.stride[0], n, lane);
+    else
+        add_all(w, at, n, add, lane);
     for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, w->kind, lane[i]);
 }
 
@@ -288,7 +306,7 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const reduce *r = kernel->state;
-    job j = {r, args->in[0], args->out};
+    job j = {r, (const char *)args->in[0] + r->first * r->in_size, args->out};
     qb_workers_run(args->workers, qb_ceil64(r->n, r->results_a_task), run_task, &j);
     return QB_OK;
 }
@@ -296,14 +314,25 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 /* ---- the tactic ---- */
 
 static bool is_number(const qb_desc *d) {
-    return (qb_cpu_is_f32(d) || qb_cpu_is_quantized(d)) && d->layout == QB_LAYOUT_ROW &&
-           d->channel_total == 0;
+    return (qb_cpu_is_f32(d) || qb_cpu_is_quantized(d)) &&
+           (d->layout == QB_LAYOUT_NHWC || (d->layout == QB_LAYOUT_ROW && d->channel_total == 0));
+}
+
+/* Results are written in the order in which their elements lie. */
+static bool keeps_order(const qb_problem *p) {
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    if (y->channel_total > 0) return false;
+    if (x->layout == y->layout) return x->layout == QB_LAYOUT_ROW || x->shape.rank == y->shape.rank;
+    bool pixels = false; /* are some of them kept? */
+    for (int32_t d = 2; d < x->shape.rank; d++)
+        pixels |= x->shape.dim[d] > 1 && !(p->axes >> d & 1u);
+    return y->layout == QB_LAYOUT_ROW && (!pixels || (p->axes >> 1 & 1u));
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     return p->reduce != QB_REDUCE_NONE && is_number(&p->in[0]) && is_number(&p->out) &&
-           qb_shape_count(&p->in[0].shape) > 0;
+           keeps_order(p) && qb_shape_count(&p->in[0].shape) > 0;
 }
 
 static void add_loop(loops *l, int64_t dim, int64_t stride) {
@@ -330,9 +359,11 @@ static void take_run(reduce *r) {
     inner->count /= r->run;
 }
 
-static void plan(const qb_problem *p, reduce *r) {
+static void plan(const qb_problem *p, int threads, reduce *r) {
     const qb_desc *x = &p->in[0], *y = &p->out;
-    int64_t stride = qb_shape_count(&x->shape);
+    const qb_channel_view view = qb_desc_channels(x);
+    const bool nhwc = x->layout == QB_LAYOUT_NHWC;
+    int64_t stride = x->shape.dim[0] * view.stored;
     *r = (reduce){.kind = p->reduce,
                   .kept.count = 1,
                   .reduced.count = 1,
@@ -343,13 +374,17 @@ static void plan(const qb_problem *p, reduce *r) {
                   .in_size = (int64_t)qb_dtype_size(x->dtype),
                   .out_size = (int64_t)qb_dtype_size(y->dtype),
                   .quantized = {.dtype = QB_DTYPE_NONE}};
-    r->size = stride / r->n;
-    r->results_a_task = qb_max64(1, ELEMENTS_PER_TASK / r->size);
-    for (int32_t d = 0; d < x->shape.rank; d++) {
-        stride /= x->shape.dim[d];
+    r->size = qb_shape_count(&x->shape) / r->n;
+    for (int32_t i = 0; i < x->shape.rank; i++) { /* as they lie: channels last */
+        const int32_t d = !nhwc || i == 0 ? i : i + 1 < x->shape.rank ? i + 1 : 1;
+        stride /= nhwc && d == 1 ? view.total : x->shape.dim[d];
         add_loop(p->axes >> d & 1u ? &r->reduced : &r->kept, x->shape.dim[d], stride);
     }
     take_run(r);
+    /* as many side by side as threads leave: what is read is long pieces of lines */
+    const int64_t together = qb_ceil64(qb_ceil64(r->run, threads), LANES) * LANES;
+    r->results_a_task = qb_max64(r->run_kept ? together : 1, ELEMENTS_PER_TASK / r->size);
+    r->first = nhwc ? view.offset : 0;
     r->is_packed = !r->run_kept && r->reduced.count == 1 &&
                    (r->run <= QB_CHAIN_BLOCK ||
                     (r->dtype == QB_DTYPE_F32 && r->kind != QB_REDUCE_LOG_SUM_EXP)) &&
@@ -358,8 +393,7 @@ static void plan(const qb_problem *p, reduce *r) {
 }
 
 static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
-    (void)threads;
-    plan(p, kernel->state);
+    plan(p, threads, kernel->state);
     kernel->launch = launch;
 }
 
@@ -398,10 +432,9 @@ static bool supports_whole(const qb_problem *p, const bool *constant) {
 }
 
 static void fill_whole(const qb_problem *p, int threads, qb_kernel *kernel) {
-    (void)threads;
     qb_desc in;
     const qb_problem mean = mean_of(p, &in);
-    plan(&mean, kernel->state);
+    plan(&mean, threads, kernel->state);
     kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_ROW;
     kernel->launch = launch;
 }
