@@ -225,6 +225,7 @@ static bool stays_packed(const qb_graph *graph, int32_t index, qb_chain_filter p
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
+    qb_read_before_expand(rw, index); /* sizes are known only here */
     if (node->op->weight_input > 0) {
         const int32_t weight = node->op->weight_input;
         QB_TRY(make_float(rw, index, 0)); /* data that are constant */

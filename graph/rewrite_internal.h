@@ -86,6 +86,9 @@ typedef struct qb_rewrite {
     qb_rewrite_index index;
 } qb_rewrite;
 
+/* Arithmetic broadcasts what an Expand repeats, if the result stays as large. */
+void qb_read_before_expand(qb_rewrite *rw, int32_t node);
+
 /* Looks at one live node; what it rewrites it counts in rw->n_changes through the edits below. */
 typedef qb_status (*qb_match)(qb_rewrite *rw, int32_t node);
 /* Calls `match` for every live node in order, with `uses` up to date each time, then sorts. */

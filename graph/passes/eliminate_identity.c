@@ -94,16 +94,28 @@ static int32_t passed_on(const qb_graph *graph, const qb_node *node) {
     return empty ? node->in[kept] : -1;
 }
 
-/* Arithmetic broadcasts what an Expand repeats, if the other operand has the result's shape. */
-static void read_before_expand(qb_rewrite *rw, int32_t index) {
+/* Do the values, broadcast to each other, have the shape? */
+static bool broadcast_to(const qb_graph *graph, int32_t a, int32_t b, const qb_shape *shape) {
+    const qb_shape *x = &graph->values[a].shape, *y = &graph->values[b].shape;
+    if (qb_shape_surely_equal(y, shape)) return true;
+    if (!qb_shape_known(x) || !qb_shape_known(y) || !qb_shape_known(shape)) return false;
+    for (int32_t i = 1; i <= shape->rank; i++) {
+        const int64_t from_x = i <= x->rank ? x->dim[x->rank - i] : 1;
+        const int64_t from_y = i <= y->rank ? y->dim[y->rank - i] : 1;
+        if ((from_x == 1 ? from_y : from_x) != shape->dim[shape->rank - i]) return false;
+    }
+    return true;
+}
+
+void qb_read_before_expand(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     qb_node *node = &graph->nodes[index];
+    if (node->op->kernel.kind != QB_KIND_BINARY) return;
     for (int32_t i = 0; i < 2; i++) {
         const int32_t expand = qb_rewrite_from(rw, node->in[i], "Expand");
-        if (expand < 0 || !qb_shape_surely_equal(&graph->values[node->in[1 - i]].shape,
-                                                 &graph->values[node->out[0]].shape))
-            continue;
+        if (expand < 0) continue;
         const int32_t x = graph->nodes[expand].in[0];
+        if (!broadcast_to(graph, x, node->in[1 - i], &graph->values[node->out[0]].shape)) continue;
         if (graph->values[node->in[i]].kept ||
             !qb_qparams_same(&graph->values[x].q, &graph->values[node->in[i]].q))
             continue;
@@ -117,7 +129,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
     int32_t x = passed_on(graph, node);
-    if (x < 0 && node->op->kernel.kind == QB_KIND_BINARY) read_before_expand(rw, index);
+    if (x < 0) qb_read_before_expand(rw, index);
     if (x < 0) return QB_OK;
     const qb_value *in = &graph->values[x], *out = &graph->values[node->out[0]];
     if (in->dtype == QB_DTYPE_NONE || in->dtype != out->dtype) return QB_OK;

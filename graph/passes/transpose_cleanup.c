@@ -1,5 +1,6 @@
-/* Transposes: two in a row become one or none, and a region of elementwise nodes between transposes
- * is computed in the other order of axes when that leaves fewer of them.
+/* Transposes: two in a row become one or none, one behind an Expand goes before it, and a region of
+ * elementwise nodes between transposes is computed in the other order of axes when that leaves
+ * fewer of them.
  *
  * A region grows from one Transpose with permutation p through nodes whose inputs are all
  * transposed by p, other values of the region, or constants that can be permuted beforehand.
@@ -92,6 +93,37 @@ static qb_status merge(qb_rewrite *rw, int32_t index, const perm *second, bool *
     node->in[0] = x;
     qb_rewrite_touch(rw, index);
     QB_TRY(set_perm(rw, index, &both));
+    qb_rewrite_changed(rw);
+    *done = true;
+    return QB_OK;
+}
+
+/* --- behind an Expand ------------------------------------------------------------------------ */
+
+/* Elements are repeated after they were moved: fewer move, and arithmetic repeats them itself. */
+static qb_status go_before_expand(qb_rewrite *rw, int32_t index, const perm *p, bool *done) {
+    qb_graph *graph = rw->graph;
+    const qb_node *node = &graph->nodes[index];
+    const int32_t repeated = node->in[0], out = node->out[0];
+    const int32_t expand = qb_rewrite_from(rw, repeated, "Expand");
+    *done = false;
+    if (expand < 0 || graph->values[repeated].kept || !transparent(graph, node) ||
+        !transparent(graph, &graph->nodes[expand]))
+        return QB_OK;
+    const int32_t x = graph->nodes[expand].in[0], sizes = graph->nodes[expand].in[1];
+    const qb_shape once = graph->values[x].shape, of_sizes = graph->values[sizes].shape;
+    if (once.rank != p->n || of_sizes.rank != 1 || of_sizes.dim[0] != p->n) return QB_OK;
+    qb_shape shape = {.rank = p->n};
+    int64_t axes[QB_MAX_RANK];
+    for (int32_t i = 0; i < p->n; i++) shape.dim[i] = once.dim[axes[i] = p->to[i]];
+    int32_t in[2], picked[2] = {sizes, -1};
+    QB_TRY(qb_rewrite_value(rw, out, "_once", &shape, &in[0]));
+    QB_TRY(qb_rewrite_append(rw, node->op, &x, 1, in[0]));
+    QB_TRY(set_perm(rw, graph->n_nodes - 1, p));
+    QB_TRY(qb_rewrite_int64s(rw, out, "_axes", axes, p->n, &picked[1]));
+    QB_TRY(qb_rewrite_value(rw, sizes, "_permuted", &of_sizes, &in[1]));
+    QB_TRY(qb_rewrite_append(rw, qb_op_find("Gather", ""), picked, 2, in[1]));
+    QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Expand", ""), in, 2, out));
     qb_rewrite_changed(rw);
     *done = true;
     return QB_OK;
@@ -361,6 +393,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     bool done = false;
     if (!perm_of(graph, &graph->nodes[index], &r.p)) return QB_OK;
     QB_TRY(merge(rw, index, &r.p, &done));
+    if (!done) QB_TRY(go_before_expand(rw, index, &r.p, &done));
     if (done || !transparent(graph, &graph->nodes[index])) return QB_OK;
     r.inside = qb_alloc(rw->cx, (size_t)graph->n_nodes, sizeof *r.inside);
     if (!r.inside) return rw->cx->code;

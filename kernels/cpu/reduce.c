@@ -155,13 +155,22 @@ QB_LOOP(lower, (const float *x, const float *high, int64_t run, int64_t n, float
         for (int64_t k = 0; k < run; k++) to[i * run + k] = x[i * run + k] - high[i];
 }
 
-static float epilogue(const reduce *r, qb_reduce_kind kind, double v) {
+/* n results of what their lanes hold, each of `size` elements. */
+QB_LOOP(epilogue, (qb_reduce_kind kind, int64_t size, const double *lane, int64_t n, float *to),
+        (kind, size, lane, n, to)) {
     switch (kind) {
-    case QB_REDUCE_MEAN: return (float)(v / (double)r->size);
-    case QB_REDUCE_L2: return (float)sqrt(v);
+    case QB_REDUCE_MEAN:
+        for (int64_t i = 0; i < n; i++) to[i] = (float)(lane[i] / (double)size);
+        return;
+    case QB_REDUCE_L2:
+        for (int64_t i = 0; i < n; i++) to[i] = (float)sqrt(lane[i]);
+        return;
     case QB_REDUCE_LOG_SUM:
-    case QB_REDUCE_LOG_SUM_EXP: return (float)log(v);
-    default: return (float)v;
+    case QB_REDUCE_LOG_SUM_EXP:
+        for (int64_t i = 0; i < n; i++) to[i] = (float)log(lane[i]);
+        return;
+    default:
+        for (int64_t i = 0; i < n; i++) to[i] = (float)lane[i];
     }
 }
 
@@ -218,14 +227,14 @@ static void add_all(const walk *w, int64_t at, int64_t n, add_fn add_to, double 
 }
 
 /* The result of number `index`, whose run is reduced. */
-static float one_result(const walk *w, int64_t index) {
+static double one_result(const walk *w, int64_t index) {
     const reduce *r = w->j->r;
     const int64_t at = place(&r->kept, index);
     double lane[LANES];
     for (int64_t i = 0; i < LANES; i++) lane[i] = start_of(w->kind);
     for (int64_t i = 0; i < r->run; i += QB_CHAIN_BLOCK)
         add_all(w, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), add_part, lane);
-    return epilogue(r, w->kind, join(w->kind, lane));
+    return join(w->kind, lane);
 }
 
 /* Results first..first + n, which lie in one run that is kept. */
@@ -239,7 +248,7 @@ static void lane_results(const walk *w, int64_t first, int64_t n, float *to) {
                  r->reduced.stride[0], n, lane);
     else
         add_all(w, at, n, add, lane);
-    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, w->kind, lane[i]);
+    epilogue(w->kind, r->size, lane, n, to);
 }
 
 /* Results first..first + n, whose runs lie side by side. */
@@ -258,7 +267,7 @@ static void packed_results(const walk *w, int64_t first, int64_t n, float *to) {
             add(w->kind, column, n, lane);
         }
     }
-    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, w->kind, lane[i]);
+    epilogue(w->kind, r->size, lane, n, to);
 }
 
 static void some_results(const walk *w, int64_t first, int64_t n, float *to) {
@@ -268,10 +277,12 @@ static void some_results(const walk *w, int64_t first, int64_t n, float *to) {
     } else if (r->is_packed) {
         packed_results(w, first, n, to);
     } else {
+        double lane[QB_CHAIN_BLOCK];
         for (int64_t i = 0; i < n; i++) {
             const walk one = {w->j, w->kind, w->high ? w->high + i : NULL};
-            to[i] = one_result(&one, first + i);
+            lane[i] = one_result(&one, first + i);
         }
+        epilogue(w->kind, r->size, lane, n, to);
     }
 }
 

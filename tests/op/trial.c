@@ -148,7 +148,7 @@ static void lower(trial *t) {
         t->in[i] = t->c->in[i];
         if (!qb_problem_has(&t->c->problem, i) || t->c->constant[i] || !is_image(&t->in[i].shape))
             continue;
-        if (t->in[i].shape.rank != t->problem.out.shape.rank) continue;
+        if (t->in[i].shape.rank != t->problem.out.shape.rank && kind != QB_KIND_REDUCE) continue;
         if (slides_weight(kind) && i == QB_IN_WEIGHT) continue; /* row-major */
         t->in[i].layout = turns && random_chance(t->rng, 60) ? QB_LAYOUT_ROW : layout;
         if (slices && random_chance(t->rng, 50) && layout != QB_LAYOUT_ANY)
@@ -156,6 +156,7 @@ static void lower(trial *t) {
     }
     if (t->c->half) lower_f16(t);
     if (!is_image(&t->problem.out.shape)) return;
+    if (kind == QB_KIND_REDUCE && t->in[0].shape.rank != t->problem.out.shape.rank) return;
     t->problem.out.layout = layout;
     if (slices && random_chance(t->rng, 60) && layout != QB_LAYOUT_ANY)
         slice(t->rng, &t->problem.out);

@@ -281,6 +281,28 @@ static void transposes_around_elementwise_nodes_cancel(void **state) {
     maker_release(&m);
 }
 
+/* As biases of relative positions: rows repeated along columns and the other way round. */
+static void repeated_elements_are_moved_before(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 15);
+    int32_t often = INTS(&m, "often", 1, 1, 5, 1);
+    int32_t a = NODE(&m, "Expand", "a2", make_input(&m, "a", DIMS(2, 3, 1, 4)), often);
+    int32_t b = NODE(&m, "Expand", "b2", make_input(&m, "b", DIMS(2, 1, 5, 3)),
+                     INTS(&m, "rows", 1, 4, 1, 1));
+    a = transpose(&m, "a3", a, 0, 2, 3, 1); /* 2, 5, 4, 3 */
+    b = transpose(&m, "b3", b, 0, 2, 1, 3);
+    make_output(&m, NODE(&m, "Add", "y", a, b));
+    int32_t c = NODE(&m, "Expand", "c2", make_input(&m, "c", DIMS(2, 3, 1, 4)), often);
+    make_output(&m, transpose(&m, "z", c, 0, 3, 2, 1));
+    optimize(&m, NULL, TOLERANCE);
+    expect_input(&m, "y", 0, "a3_once");
+    expect_input(&m, "y", 1, "b3_once");
+    expect_input(&m, "z", 0, "z_once");
+    assert_int_equal(count_op(m.graph, "Expand"), 1);
+    maker_release(&m);
+}
+
 static void a_joint_transpose_sinks_below_its_users(void **state) {
     (void)state;
     maker m;
@@ -458,6 +480,7 @@ int main(void) {
         cmocka_unit_test(computed_targets_become_constant),
         cmocka_unit_test(consecutive_transposes_merge_or_cancel),
         cmocka_unit_test(transposes_around_elementwise_nodes_cancel),
+        cmocka_unit_test(repeated_elements_are_moved_before),
         cmocka_unit_test(a_joint_transpose_sinks_below_its_users),
         cmocka_unit_test(transposes_that_are_needed_stay),
         cmocka_unit_test(half_precision_is_computed_in_float),

@@ -397,6 +397,69 @@ static void what_is_no_image_keeps_its_arithmetic(void **state) {
     maker_release(&m);
 }
 
+/* --- merge-convs ------------------------------------------------------------------------------ */
+
+/* A convolution of x with these pads in front of and behind two dimensions. */
+static int32_t padded_conv(maker *m, const char *name, int32_t x, qb_shape weight, int pad,
+                           int dilation, int group) {
+    char w[32];
+    snprintf(w, sizeof w, "%s_w", name);
+    const int32_t y = NODE(m, "Conv", name, x, make_random(m, w, weight));
+    SET_INTS(m, "pads", pad, pad, pad, pad);
+    SET_INTS(m, "dilations", dilation, dilation);
+    set_int(m, "group", group);
+    return y;
+}
+
+static void convolutions_that_are_added_become_one(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 31);
+    const int32_t x = NODE(&m, "Relu", "x1", make_image(&m));
+    int32_t y = NODE(&m, "Add", "a1", padded_conv(&m, "wide", x, DIMS(4, 4, 3, 3), 1, 1, 1),
+                     padded_conv(&m, "point", x, DIMS(4, 4, 1, 1), 0, 1, 1));
+    y = NODE(&m, "Add", "a2", make_batch_norm(&m, "norm", x, 4), y); /* one weight a channel */
+    y = NODE(&m, "Add", "a3", padded_conv(&m, "pairs", x, DIMS(4, 2, 3, 3), 1, 1, 2), y);
+    make_output(&m, NODE(&m, "Relu", "y", y));
+    int32_t z = NODE(&m, "Add", "b1", padded_conv(&m, "far", x, DIMS(4, 1, 3, 3), 2, 2, 4),
+                     padded_conv(&m, "self", x, DIMS(4, 1, 1, 1), 0, 1, 4));
+    z = NODE(&m, "Add", "b2", z, padded_conv(&m, "farther", x, DIMS(4, 1, 5, 5), 4, 2, 4));
+    make_output(&m, NODE(&m, "Relu", "z", z));
+    optimize(&m, NULL, TOLERANCE);
+    assert_int_equal(count_op(m.graph, "Conv"), 2);
+    assert_int_equal(count_op(m.graph, "Add"), 0);
+    maker_release(&m);
+}
+
+static void other_sums_of_convolutions_stay(void **state) {
+    (void)state;
+    const char *const misses[] = {"cross", "more products", "two values", "read twice", "steps"};
+    for (size_t i = 0; i < sizeof misses / sizeof *misses; i++) {
+        maker m;
+        maker_init(&m, 32);
+        const int32_t x = NODE(&m, "Relu", "x1", make_image(&m)), v = NODE(&m, "Sigmoid", "v", x);
+        int32_t a = padded_conv(&m, "a", x, DIMS(4, 1, 3, 3), 1, 1, 4), b;
+        switch (i) {
+        case 0:
+            a = NODE(&m, "Conv", "row", x, make_random(&m, "row_w", DIMS(4, 1, 1, 3)));
+            SET_INTS(&m, "pads", 0, 1, 0, 1);
+            set_int(&m, "group", 4);
+            b = NODE(&m, "Conv", "column", x, make_random(&m, "column_w", DIMS(4, 1, 3, 1)));
+            SET_INTS(&m, "pads", 1, 0, 1, 0);
+            set_int(&m, "group", 4);
+            break;
+        case 1: b = padded_conv(&m, "b", x, DIMS(4, 4, 1, 1), 0, 1, 1); break;
+        case 4: b = padded_conv(&m, "b", x, DIMS(4, 1, 3, 3), 2, 2, 4); break;
+        default: b = padded_conv(&m, "b", i == 2 ? v : x, DIMS(4, 1, 1, 1), 0, 1, 4);
+        }
+        make_output(&m, NODE(&m, "Relu", "y", NODE(&m, "Add", "sum", a, b)));
+        make_output(&m, NODE(&m, "Relu", "z", i == 3 ? b : v));
+        optimize(&m, NULL, TOLERANCE);
+        assert_int_equal(count_op(m.graph, "Conv"), 2);
+        maker_release(&m);
+    }
+}
+
 /* --- pad-into-conv --------------------------------------------------------------------------- */
 
 static void zero_padding_moves_into_convolutions(void **state) {
@@ -699,6 +762,8 @@ int main(void) {
         cmocka_unit_test(scales_of_quantized_values_stay),
         cmocka_unit_test(what_normalizes_an_image_becomes_one_convolution),
         cmocka_unit_test(what_is_no_image_keeps_its_arithmetic),
+        cmocka_unit_test(convolutions_that_are_added_become_one),
+        cmocka_unit_test(other_sums_of_convolutions_stay),
         cmocka_unit_test(zero_padding_moves_into_convolutions),
         cmocka_unit_test(other_padding_stays),
         cmocka_unit_test(padding_of_quantized_values_stays),
