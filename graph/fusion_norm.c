@@ -17,6 +17,13 @@ static bool is_numbers(const qb_graph *graph, int32_t value, int64_t n) {
     return qb_value_floats(graph, value) && qb_shape_count(&graph->values[value].shape) == n;
 }
 
+/* Are the groups the value's floats? A Reshape of quantized values dequantizes them. */
+static bool may_be_read(const qb_graph *graph, int32_t x, int32_t groups) {
+    const qb_qparams *q = &graph->values[x].q;
+    return (q->n == 0 ? qb_value_is_plain(graph, x) : q->n == 1) &&
+           (qb_value_is_plain(graph, groups) || qb_qparams_same(q, &graph->values[groups].q));
+}
+
 qb_status qb_match_group_norm(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
@@ -31,9 +38,8 @@ qb_status qb_match_group_norm(qb_rewrite *rw, int32_t index) {
     if (whole->rank < 3 || !qb_shape_known(whole) || !qb_shape_known(parts) ||
         !qb_shape_equal(whole, &graph->values[y].shape) || parts->rank < 3 ||
         parts->dim[0] != whole->dim[0] || parts->dim[1] < 1 || whole->dim[1] % parts->dim[1] != 0 ||
-        !qb_value_is_plain(graph, x) || !qb_value_is_plain(graph, node->in[0]) ||
-        !qb_value_is_plain(graph, node->out[0]) || !qb_value_is_plain(graph, y) ||
-        !is_numbers(graph, node->in[1], parts->dim[1]) ||
+        !may_be_read(graph, x, node->in[0]) || !qb_value_is_plain(graph, node->out[0]) ||
+        !qb_value_is_plain(graph, y) || !is_numbers(graph, node->in[1], parts->dim[1]) ||
         !is_numbers(graph, node->in[2], parts->dim[1]))
         return QB_OK;
     const int64_t groups = parts->dim[1], channels = whole->dim[1];

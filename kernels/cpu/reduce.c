@@ -358,14 +358,15 @@ static void add_loop(loops *l, int64_t dim, int64_t stride) {
     l->count *= dim;
 }
 
-/* The innermost loop over memory leaves its list and becomes the run. */
+static bool ends_in_run(const loops *l) { return l->rank > 0 && l->stride[l->rank - 1] == 1; }
+
+/* The loop over what lies side by side leaves its list and becomes the run; single elements where a
+ * slice of one channel has none. */
 static void take_run(reduce *r) {
-    loops *inner = &r->reduced;
-    const loops *k = &r->kept;
-    if (k->rank > 0 && k->stride[k->rank - 1] == 1) inner = &r->kept;
-    r->run_kept = inner == &r->kept;
+    r->run_kept = ends_in_run(&r->kept);
+    loops *inner = r->run_kept ? &r->kept : &r->reduced;
     r->run = 1;
-    if (inner->rank == 0) return;
+    if (!ends_in_run(inner)) return;
     r->run = inner->dim[--inner->rank];
     inner->count /= r->run;
 }
