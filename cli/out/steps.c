@@ -56,16 +56,25 @@ static void print_choice(const json_t *step) {
     printf("\n");
 }
 
+/* The last n characters: names of one block of a model begin alike. */
+static const char *end_of(const char *name, size_t n) {
+    const size_t all = strlen(name);
+    const char *at = name + (all > n ? all - n : 0);
+    while (((unsigned char)*at & 0xc0) == 0x80) at++; /* a whole character */
+    return at;
+}
+
 void qb_steps_print(const json_t *steps) {
     size_t i;
     const json_t *s;
-    printf("\n%-4s %-28s %-20s %-5s %10s %10s  %-4s %s\n", "step", "name", "op", "type", "MMACs",
+    printf("\n%-4s %-18s %-12s %-4s %7s %7s %-4s %s\n", "step", "name", "op", "type", "MMACs",
            "KiB", "on", "kernel");
     json_array_foreach(steps, i, s) {
-        printf("%-4zu %-28.28s %-20.20s %-5s %10.3f %10.1f  %-4s %s %s\n", i, text(s, "name", ""),
-               text(s, "op", ""), text(s, "dtype", ""), number(s, "flops") / 2e6,
-               number(s, "bytes") / 1024, text(s, "provider", "cpu"), text(s, "tactic", ""),
-               text(s, "impl", ""));
+        printf("%-4zu %-18s %-12.12s %-4s %7.2f %7.1f %-4s %s\n", i,
+               end_of(text(s, "name", ""), 18), text(s, "op", ""), text(s, "dtype", ""),
+               number(s, "flops") / 2e6, number(s, "bytes") / 1024, text(s, "provider", "cpu"),
+               text(s, "tactic", ""));
+        if (text(s, "impl", "")[0] != '\0') printf("     %s\n", text(s, "impl", ""));
         print_choice(s);
     }
 }
