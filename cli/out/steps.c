@@ -67,14 +67,14 @@ static const char *end_of(const char *name, size_t n) {
 void qb_steps_print(const json_t *steps) {
     size_t i;
     const json_t *s;
-    printf("\n%-4s %-18s %-12s %-4s %7s %7s %-4s %s\n", "step", "name", "op", "type", "MMACs",
-           "KiB", "on", "kernel");
+    printf("\n%-4s %-32s %-13s %-4s %8s %8s %s\n     kernel\n", "step", "name", "op", "type",
+           "MMACs", "KiB", "on");
     json_array_foreach(steps, i, s) {
-        printf("%-4zu %-18s %-12.12s %-4s %7.2f %7.1f %-4s %s\n", i,
-               end_of(text(s, "name", ""), 18), text(s, "op", ""), text(s, "dtype", ""),
-               number(s, "flops") / 2e6, number(s, "bytes") / 1024, text(s, "provider", "cpu"),
-               text(s, "tactic", ""));
-        if (text(s, "impl", "")[0] != '\0') printf("     %s\n", text(s, "impl", ""));
+        printf("%-4zu %-32s %-13.13s %-4s %8.3f %8.1f %s\n", i, end_of(text(s, "name", ""), 32),
+               text(s, "op", ""), text(s, "dtype", ""), number(s, "flops") / 2e6,
+               number(s, "bytes") / 1024, text(s, "provider", "cpu"));
+        const char *impl = text(s, "impl", "");
+        printf("     %s%s%s\n", text(s, "tactic", ""), impl[0] ? " " : "", impl);
         print_choice(s);
     }
 }

@@ -42,9 +42,9 @@ complains 'bf16: .* backend cpu'
 
 expect 0 "$QBENCH" build --precision int8 --steps --json built.json
 says '^[0-9]+ .* s8 .* cpu +[a-z]+\.conv_s8'
-grep '^[0-9]\+ ' "$work/.out" >built.steps
+grep -A1 '^[0-9]\+ ' "$work/.out" >built.steps
 expect 0 "$QBENCH" inspect model.int8.qbe --steps --json tags.json
-grep '^[0-9]\+ ' "$work/.out" | cmp - built.steps || fail 'the file has other steps than the build said'
+grep -A1 '^[0-9]\+ ' "$work/.out" | cmp - built.steps || fail 'the file has other steps than the build said'
 says '^engine +int8 of model.onnx'
 says '^[0-9]+ .* s8 .* cpu +[a-z]+\.conv_s8'
 grep -q '"schema": "qbench.engine/1"' tags.json || fail 'no tags'

@@ -51,9 +51,9 @@ complains 'expected a .calib.h5 file, or one model'
 expect 0 "$QBENCH" compare fp32 int8 int8:entropy int8:entropy+s8-symmetric+per-tensor --data test --duration 0.05 --no-figures
 awk '/^warning: |^model |, batch / {next} length > 80 {print length ": " $0; bad = 1} END {exit bad}' "$work/.out" ||
     fail 'a table is wider than 80 columns'
-fits() { # fits COMMAND...: no line of its tables is wider, where no name is
+fits() { # fits COMMAND...: no line of its tables is wider
     expect 0 "$QBENCH" "$@"
-    awk '/^[a-z]+ +.* samples, drawn/ {next} length > 80 {print length ": " $0; bad = 1} END {exit bad}' "$work/.out" ||
+    awk '/^operators |samples, drawn/ {next} length > 80 {print length ": " $0; bad = 1} END {exit bad}' "$work/.out" ||
         fail "wider than 80 columns: $*"
 }
 fits inspect --steps
