@@ -139,11 +139,11 @@ static qb_status find_format(qb_ctx *cx, const char *path, const qb_dataset_form
                        path);
     qb_strbuf known = {0};
     for (int i = 0; i < N_FORMATS; i++)
-        qb_strbuf_addf(&known, "%s%s (%s)", i ? ", " : "", formats[i]->name, formats[i]->text);
+        qb_strbuf_addf(&known, "%s%s", i ? ", " : "", formats[i]->name);
     char *text;
     QB_TRY(qb_strbuf_take(cx, &known, &text));
-    qb_fail(cx, QB_STATUS_UNSUPPORTED, "data %s: not a known kind of data set; known: %s", path,
-            text);
+    qb_fail(cx, QB_STATUS_UNSUPPORTED,
+            "data %s: no data set of a known kind (%s; see 'qbench help data')", path, text);
     qb_free(text);
     return cx->code;
 }

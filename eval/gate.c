@@ -85,7 +85,8 @@ static qb_interval drop_interval(const subject *s) {
 
 static const char *missing(const subject *s) {
     if (!isnan(metric_of(s, s->row))) return NULL;
-    return metric_name(s) ? "the data has no ground truth for it" : "the data has no labels";
+    return metric_name(s) ? "the data has no ground truth for it"
+                          : "the data has no labels (--min-sqnr needs none)";
 }
 
 static finding drop(const subject *s) {

@@ -248,6 +248,7 @@ static qb_status of_slower(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
     qb_strbuf text = {0};
     int32_t n = 0;
     if (!is_integer_row(row) || !reference || row->n_steps == 0) return QB_OK;
+    if (qb_warning_has(run, "contention")) return QB_OK; /* times of steps are the others' */
     const bool slower = row->latency.median > reference->latency.median;
     qb_status status = list_slower(cx, row, reference, &text, &n);
     if (status == QB_OK && text.failed) status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
@@ -268,8 +269,8 @@ static qb_status of_data(qb_ctx *cx, qb_run *run) {
     const int64_t all = run->samples + run->skipped;
     if (run->skipped > 0)
         QB_TRY(qb_warning_add(cx, run, 100 * run->skipped > all ? "skipped" : "skipped-few", "",
-                              "%lld samples could not be read and are left out",
-                              (long long)run->skipped));
+                              "%lld sample%s could not be read", (long long)run->skipped,
+                              run->skipped == 1 ? "" : "s"));
     if (run->decoder && run->decoder[0] != '\0')
         QB_TRY(qb_warning_add(
             cx, run, "decoder", "",

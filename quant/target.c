@@ -24,7 +24,8 @@ qb_status qb_target_find(qb_ctx *cx, const char *name, const qb_target **out) {
     qb_strbuf names = {0};
     for (int32_t i = 0; i < N_TARGETS; i++) {
         qb_strbuf_addf(&names, "%s%s", i ? ", " : "", targets[i]->name);
-        if (strcmp(targets[i]->name, name) != 0) continue;
+        const char *other = targets[i]->other_name;
+        if (strcmp(targets[i]->name, name) != 0 && (!other || strcmp(other, name) != 0)) continue;
         *out = targets[i];
         qb_strbuf_release(&names);
         return QB_OK;

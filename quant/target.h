@@ -14,8 +14,9 @@ typedef enum qb_act_scheme {
 } qb_act_scheme;
 
 typedef struct qb_target {
-    const char *name;    /* "ort-cpu" */
-    const char *summary; /* one line for the help */
+    const char *name;       /* "ort-cpu" */
+    const char *other_name; /* what its users call it, "onnxruntime"; NULL: the same */
+    const char *summary;    /* one line for the help */
     qb_act_scheme activations;
     bool float_bias;       /* biases stay f32; otherwise s32 with scale Sx * Sw[c] */
     bool float_functions;  /* operators that qbench runs as tables (Sigmoid ...) stay float */

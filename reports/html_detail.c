@@ -102,7 +102,7 @@ static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_laye
                 kept, gain);
         qb_html_text(p->stream, line);
         fputs("</pre>", p->stream);
-        if (!isnan(cost))
+        if (!isnan(cost) && !qb_warning_has(p->run, "contention"))
             fprintf(p->stream,
                     "<p>Expected price: %+.3f ms on %.3f ms a batch (%+.0f %%), from the times of "
                     "these steps in both engines; conversions around them are not counted.</p>\n",

@@ -149,7 +149,7 @@ static void print_warnings(FILE *to, const qb_bench *bench, const qb_bench_summa
                     parts[p].label);
     if (unsteady->cv > UNSTABLE_CV)
         fprintf(to,
-                "Unstable: the coefficient of variation is %.1f %% (over %.1f %%); look at the "
+                "Unstable: the coefficient of variation is %.1f %% (over %.1f %%):\nlook at the "
                 "median.\n",
                 100 * unsteady->cv, 100 * UNSTABLE_CV);
     if (streams > 1)
@@ -175,8 +175,8 @@ void qb_bench_print(FILE *to, const qb_bench *bench, const qb_bench_summary *s,
     if (bench->on_device)
         fprintf(to, "Total GPU Compute Time: %g s\n", s->part[QB_BENCH_COMPUTE].sum / 1e3);
     fprintf(to,
-            "\n%s Throughput: queries (batches)\nover the wall time from the first start to "
-            "the last end.\n",
+            "\n%s\nThroughput: queries (batches) over the wall time from the first start to the\n"
+            "last end.\n",
             bench->on_device
                 ? "Latency: copies in (H2D), steps and copies out (D2H) of a batch, by the GPU's "
                   "clock.\nEnqueue: until all of it was started."

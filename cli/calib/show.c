@@ -41,12 +41,12 @@ static void print_tensor(const qb_table *t, const qb_table_entry *e, const qb_sp
     if (s->nan + s->pos_inf + s->neg_inf > 0)
         printf("; not finite: %llu NaN, %llu inf, %llu -inf", (unsigned long long)s->nan,
                (unsigned long long)s->pos_inf, (unsigned long long)s->neg_inf);
-    printf("\n  %-24s %12s %12s %9s %12s %14s\n", "method", "low", "high", "SQNR dB", "saturated %",
-           "unused values %");
+    printf("\n  %-22s %11s %11s %8s %11s %9s\n", "method", "low", "high", "SQNR dB", "saturated %",
+           "unused %");
     for (int32_t m = 0; m < t->n_methods; m++) {
         qb_range_quality q;
         qb_range_quality_of(spectrum, e->range[m], symmetric, &q);
-        printf("  %-24s %12.6g %12.6g %9.2f %12.4f %14.1f\n", t->method[m], (double)e->range[m].lo,
+        printf("  %-22s %11.5g %11.5g %8.2f %11.4f %9.1f\n", t->method[m], (double)e->range[m].lo,
                (double)e->range[m].hi, q.sqnr_db, 100 * q.saturated, 100 * q.unused);
     }
 }

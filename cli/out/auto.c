@@ -55,31 +55,13 @@ static int32_t used_by(const qb_auto_result *r, const judged *j) {
 
 /* ---- text ---- */
 
-enum { COLUMN = 18 };
-
-static void print_header(const qb_auto_result *r) {
-    printf("SQNR in dB and range of each tensor by method; * is what auto uses\n\n");
-    for (int32_t m = 0; m < r->table->n_methods; m++)
-        if (m != r->automatic) printf("%-*s ", COLUMN, r->table->method[m]);
-    printf("tensor: why\n");
-}
-
+/* The name comes last: it alone may be longer than a line. */
 static void print_tensor(const qb_auto_result *r, const qb_table_entry *e, const judged *j) {
-    char why[128];
-    for (int32_t m = 0; m < r->table->n_methods; m++) {
-        if (m == r->automatic) continue;
-        char cell[64], ends[32];
-        if (e->stats->min >= 0)
-            snprintf(ends, sizeof ends, "%.4g", (double)e->range[m].hi);
-        else
-            snprintf(ends, sizeof ends, "%.3g:%.3g", (double)e->range[m].lo,
-                     (double)e->range[m].hi);
-        snprintf(cell, sizeof cell, "%s%.1f %s", m == used_by(r, j) ? "*" : " ",
-                 j->quality[m].sqnr_db, ends);
-        printf("%-*s ", COLUMN, cell);
-    }
-    reason(r, j, why, sizeof why);
-    printf("%s: %s\n", e->name, why);
+    const double own = j->quality[used_by(r, j)].sqnr_db;
+    char gain[32] = "-";
+    if (j->minmax >= 0 && isfinite(own))
+        snprintf(gain, sizeof gain, "%+.2f", own - j->quality[j->minmax].sqnr_db);
+    printf("%7.1f  %11s  %-19s  %s\n", own, gain, r->table->method[used_by(r, j)], e->name);
 }
 
 static void print_end_to_end(const qb_auto_result *r) {
@@ -103,7 +85,9 @@ static void print_end_to_end(const qb_auto_result *r) {
 qb_status qb_auto_print(qb_ctx *cx, const qb_auto_result *result) {
     qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
     if (!spectrum) return cx->code;
-    print_header(result);
+    printf("what auto uses; the ranges of all methods are in --json\n\n"
+           "%7s  %11s  %-19s  %s\n",
+           "SQNR dB", "over minmax", "method", "tensor");
     for (int32_t i = 0; i < result->table->n_entries; i++) {
         judged j;
         judge(result, &result->table->entry[i], spectrum, &j);

@@ -27,8 +27,8 @@ static qb_status say_samples(qb_ctx *cx, const qb_table *table, qb_diagnosis *ou
         return qb_diagnosis_say(cx, out, QB_FINDING_GOOD, NULL, "%lld samples, all readable",
                                 (long long)table->samples);
     return qb_diagnosis_say(cx, out, QB_FINDING_NOTE, "replace them: they are left out",
-                            "%lld samples could not be read, %lld could", (long long)table->skipped,
-                            (long long)table->samples);
+                            "%lld of %lld samples could not be read", (long long)table->skipped,
+                            (long long)(table->skipped + table->samples));
 }
 
 static qb_status say_copies(qb_ctx *cx, const qb_table *table, qb_diagnosis *out) {

@@ -56,16 +56,25 @@ static void print_choice(const json_t *step) {
     printf("\n");
 }
 
+/* The last n characters: names of one block of a model begin alike. */
+static const char *end_of(const char *name, size_t n) {
+    const size_t all = strlen(name);
+    const char *at = name + (all > n ? all - n : 0);
+    while (((unsigned char)*at & 0xc0) == 0x80) at++; /* a whole character */
+    return at;
+}
+
 void qb_steps_print(const json_t *steps) {
     size_t i;
     const json_t *s;
-    printf("\n%-4s %-28s %-20s %-5s %10s %10s  %-4s %s\n", "step", "name", "op", "type", "MMACs",
-           "KiB", "on", "kernel");
+    printf("\n%-4s %-32s %-13s %-4s %8s %8s %s\n     kernel\n", "step", "name", "op", "type",
+           "MMACs", "KiB", "on");
     json_array_foreach(steps, i, s) {
-        printf("%-4zu %-28.28s %-20.20s %-5s %10.3f %10.1f  %-4s %s %s\n", i, text(s, "name", ""),
+        printf("%-4zu %-32s %-13.13s %-4s %8.3f %8.1f %s\n", i, end_of(text(s, "name", ""), 32),
                text(s, "op", ""), text(s, "dtype", ""), number(s, "flops") / 2e6,
-               number(s, "bytes") / 1024, text(s, "provider", "cpu"), text(s, "tactic", ""),
-               text(s, "impl", ""));
+               number(s, "bytes") / 1024, text(s, "provider", "cpu"));
+        const char *impl = text(s, "impl", "");
+        printf("     %s%s%s\n", text(s, "tactic", ""), impl[0] ? " " : "", impl);
         print_choice(s);
     }
 }

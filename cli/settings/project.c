@@ -604,7 +604,7 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph
     if (!resizing) return cx->code;
     qb_warn(cx,
             "no preprocessing is described for this model: assuming %s images %s, pixels %s; if "
-            "FP32 accuracy looks wrong, run 'qbench init' and edit " QB_CONFIG_NAME,
+            "FP32 accuracy looks wrong, edit " QB_CONFIG_NAME " ('qbench init' writes it)",
             qb_color_text(out->color), resizing, range);
     qb_free(resizing);
     return QB_OK;

@@ -5,6 +5,7 @@
 
 const qb_target qb_target_trt = {
     .name = "trt",
+    .other_name = "tensorrt",
     .summary = "TensorRT 10 and 11: s8, zero point 0, float biases",
     .activations = QB_SCHEME_S8_SYMMETRIC,
     .float_bias = true,

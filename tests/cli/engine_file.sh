@@ -25,7 +25,8 @@ if grep -q avx512_bf16 /proc/cpuinfo; then
     same_bytes loaded.json built.json
     expect 0 "$QBENCH" inspect model.bf16.qbe --steps
     says '^engine +bf16 of model.onnx'
-    says '^[0-9]+ .* bf16 .* cpu +cpu.conv_bf16.avx512bf16'
+    says '^[0-9]+ .* bf16 .* cpu$'
+    says '^ +cpu.conv_bf16.avx512bf16'
     expect 0 "$QBENCH" compare fp32 bf16 int8 fp16 --duration 0.05
     says '^bf16 +[0-9.]+ +[0-9.]+ to'
     complains 'fp16 is left out: .* this processor computes in bf16 \(--precision bf16\)'
@@ -41,12 +42,14 @@ expect 1 "$QBENCH" build --precision bf16 --backends ref
 complains 'bf16: .* backend cpu'
 
 expect 0 "$QBENCH" build --precision int8 --steps --json built.json
-says '^[0-9]+ .* s8 .* cpu +[a-z]+\.conv_s8'
-grep '^[0-9]\+ ' "$work/.out" >built.steps
+says '^[0-9]+ .* s8 .* cpu$'
+says '^ +[a-z]+\.conv_s8'
+grep -A1 '^[0-9]\+ ' "$work/.out" >built.steps
 expect 0 "$QBENCH" inspect model.int8.qbe --steps --json tags.json
-grep '^[0-9]\+ ' "$work/.out" | cmp - built.steps || fail 'the file has other steps than the build said'
+grep -A1 '^[0-9]\+ ' "$work/.out" | cmp - built.steps || fail 'the file has other steps than the build said'
 says '^engine +int8 of model.onnx'
-says '^[0-9]+ .* s8 .* cpu +[a-z]+\.conv_s8'
+says '^[0-9]+ .* s8 .* cpu$'
+says '^ +[a-z]+\.conv_s8'
 grep -q '"schema": "qbench.engine/1"' tags.json || fail 'no tags'
 
 expect 0 "$QBENCH" build --precision fp32 --batch 4 -o batch.qbe

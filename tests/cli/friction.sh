@@ -51,6 +51,20 @@ complains 'expected a .calib.h5 file, or one model'
 expect 0 "$QBENCH" compare fp32 int8 int8:entropy int8:entropy+s8-symmetric+per-tensor --data test --duration 0.05 --no-figures
 awk '/^warning: |^model |, batch / {next} length > 80 {print length ": " $0; bad = 1} END {exit bad}' "$work/.out" ||
     fail 'a table is wider than 80 columns'
+fits() { # fits COMMAND...: no line of its tables is wider
+    expect 0 "$QBENCH" "$@"
+    awk '/^operators |samples, drawn/ {next} length > 80 {print length ": " $0; bad = 1} END {exit bad}' "$work/.out" ||
+        fail "wider than 80 columns: $*"
+}
+fits inspect --steps
+fits calibrate --data calib --samples 40 --method auto -o auto.calib.h5
+says '^SQNR dB  over minmax  method +tensor$'
+says '^ +[0-9.]+ +[-+][0-9.]+  [a-z:0-9.-]+ +[a-z_0-9]+$'
+fits calib show auto.calib.h5
+rm auto.calib.h5
+expect 1 "$QBENCH" calibrate --data model.onnx
+complains '^.{1,300}$' # names of forms, not a page of them
+complains "no data set of a known kind .*see 'qbench help data'"
 expect 0 "$QBENCH" report -o tables.txt
 [ -f tables.txt ] || fail '-o NAME.txt makes no file'
 grep -q '^int8:entropy' tables.txt || fail 'tables.txt holds no table'

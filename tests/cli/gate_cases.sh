@@ -78,7 +78,7 @@ complains 'nowhere.json'
 # 9 what could not be measured
 plant nan.json 's/"top1": 95.6,/"top1": null,/; s/"drop": 0.2[0-9]*/"drop": null/'
 gate 3 nan.json --max-drop 50
-says 'could not be measured \(limit 50 points\): the data has no labels$'
+says 'could not be measured \(limit 50 points\): the data has no labels \(--min-sqnr needs none\)$'
 plant old.json 's/"drop_high"/"was_high"/'
 gate 3 old.json --max-drop 50 --confidence pass
 says 'the record has no interval: compare again$'

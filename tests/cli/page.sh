@@ -90,6 +90,9 @@ for method in "entropy:nvidia", "moving-average":
 json.dump(record, open("long.json", "w"))
 PY
 expect 0 "$QBENCH" report long.json -o long.html
+# The axis ends at what is usual; the number of the bar that it cuts stands there.
+grep -Eq "^longest = 0\\.0[0-9]+$" figures/steps.gp || fail "the longest step sets the axis: $(grep ^longest figures/steps.gp)"
+grep -q 'with labels left offset' figures/steps.gp || fail 'the step that is cut is not told'
 for page in report long; do
     { sed 's|</body></html>||' $page.html; echo '<script>'; cat look.js; echo '</script></body></html>'; } >looked_$page.html
 done

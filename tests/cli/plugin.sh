@@ -22,13 +22,15 @@ complains 'gate.onnx: plugin: '
 # With it.
 expect 0 "$QBENCH" inspect gate.onnx --plugin "$gate" --steps
 says 'operators .*HardSigmoidGate 1'
-says 'gate +HardSigmoidGate +f32 .* plugin.gate 1.0'
+says 'gate +HardSigmoidGa +f32 .* cpu$'
+says '^ +plugin.gate 1.0'
 expect 0 "$QBENCH" calibrate --data calib --method minmax --plugin "$gate"
 expect 0 "$QBENCH" calib show gate.calib.h5 --tensor gate
 says '^gate: [0-9]+ values'
 expect 0 "$QBENCH" quantize --plugin "$gate"
 expect 0 "$QBENCH" inspect gate.qdq.onnx --plugin "$gate" --steps
-says 'gate +HardSigmoidGate +s8 .* plugin.gate 1.0'
+says 'gate +HardSigmoidGa +s8 .* cpu$'
+says '^ +plugin.gate 1.0'
 expect 0 "$QBENCH" compare fp32 int8 --data test --plugin "$gate" --duration 0.05
 says '^int8 '
 expect 0 "$QBENCH" gate --min-agreement 80 --allow chance --precision int8 --plugin "$gate"

@@ -23,7 +23,8 @@ plugin=(--plugin "$library")
 demo 3 2
 model=scaler/test.onnx
 expect 0 "$QBENCH" inspect $model --steps --providers cuda,cpu "${plugin[@]}"
-says ' cuda +plugin.scaler 0.1'
+says ' cuda$'
+says '^ +plugin.scaler 0.1'
 expect 0 "$QBENCH" calibrate $model -o . --data demo/calib --method minmax --backend cuda "${plugin[@]}"
 says 'test.calib.h5: 2 tensors, 30 samples'
 "$QBENCH" calib show test.calib.h5 --tensor y | grep -A2 '^y:' >range.cuda

@@ -326,6 +326,89 @@ static void detr_with_and_without_no_object(void **state) {
     expect(0, 40, 60, 20, 80, exp(2) / (1 + exp(2) + exp(1)), 1);
 }
 
+/* Final boxes in the columns of four exporters, the same two objects. */
+static void rows_of_four_exporters(void **state) {
+    (void)state;
+    static const struct {
+        qb_shape shape;
+        int sample, label, score, x, y, far;
+        double shares;
+    } cases[] = {
+        {{.rank = 2, .dim = {3, 6}}, -1, 0, 1, 2, 3, 2, 1},       /* PaddleDetection */
+        {{.rank = 2, .dim = {3, 7}}, 0, 5, 6, 1, 2, 2, 1},        /* YOLOv7 */
+        {{.rank = 4, .dim = {1, 1, 3, 7}}, 0, 1, 2, 3, 4, 2, 64}, /* OpenVINO */
+        {{.rank = 3, .dim = {1, 100, 7}}, 0, 6, 5, 2, 1, 2, 1},   /* TensorFlow's EfficientDet */
+    };
+    static const bool whole[] = {false, true};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        start(NULL);
+        float *p = output("output", cases[i].shape);
+        const int32_t each = (int32_t)cases[i].shape.dim[cases[i].shape.rank - 1];
+        for (int k = 0; k < 2; k++, p += each) {
+            p[cases[i].label] = (float)(2 + k);
+            p[cases[i].score] = 0.9F - 0.2F * (float)k;
+            p[cases[i].x] = (float)(8 / cases[i].shares);
+            p[cases[i].y] = (float)((16 + k) / cases[i].shares);
+            p[cases[i].x + cases[i].far] = (float)(40 / cases[i].shares);
+            p[cases[i].y + cases[i].far] = (float)(32 / cases[i].shares);
+        }
+        p[cases[i].sample < 0 ? cases[i].label : cases[i].sample] = -1; /* none */
+        p[cases[i].score] = 1;
+        if (i == 0) output("count", qb_shape_of(1, 1));
+        qb_decode in = decode_of(64, 64);
+        in.whole = whole;
+        f.settings.decoder = qb_box_decoder_guess(&in);
+        assert_non_null(f.settings.decoder);
+        assert_string_equal(f.settings.decoder->name, "rows");
+        assert_ok(&cx, qb_decode_boxes(&cx, &in));
+        assert_int_equal(f.found.n, 2);
+        expect(0, 8, 16, 32, 16, 0.9, 2);
+        expect(1, 8, 17, 32, 15, 0.7, 3);
+    }
+}
+
+/* Anchors and deltas with y first; the anchors stand before or behind the deltas. */
+static void efficientdet_moves_the_anchors_that_it_is_given(void **state) {
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        start(NULL);
+        float *first = output(before ? "anchors" : "regression", qb_shape_of(3, 1, 9, 4));
+        float *score = output("classification", qb_shape_of(3, 1, 9, 3));
+        float *second = output(before ? "regression" : "anchors", qb_shape_of(3, 1, 9, 4));
+        const float anchor[] = {10, 20, 26, 52}, delta[] = {0.25F, -0.5F, 0, logf(2)};
+        memcpy((before ? first : second) + 4 * 5, anchor, sizeof anchor);
+        memcpy((before ? second : first) + 4 * 5, delta, sizeof delta);
+        score[3 * 5 + 2] = 0.8F;
+        const qb_decode in = decode_of(64, 64);
+        f.settings.decoder = qb_box_decoder_guess(&in);
+        assert_non_null(f.settings.decoder);
+        assert_string_equal(f.settings.decoder->name, "efficientdet");
+        assert_ok(&cx, qb_decode_boxes(&cx, &in));
+        assert_int_equal(f.found.n, 1);
+        expect(0, 36 - 16 - 32, 18 + 4 - 8, 64, 16, 0.8, 2);
+    }
+}
+
+/* Ultralytics' RT-DETR: shares and probabilities in one output; two boxes in one place both stay.
+ */
+static void detr_in_one_output(void **state) {
+    (void)state;
+    start(NULL);
+    float *p = output("output0", qb_shape_of(3, 1, 300, 7));
+    const float box[] = {0.5F, 0.25F, 0.25F, 0.5F, 0, 0.9F, 0};
+    memcpy(p + 7 * 20, box, sizeof box);
+    memcpy(p + 7 * 30, box, sizeof box);
+    qb_decode in = decode_of(64, 32);
+    in.n_labels = 3;
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "detr");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    assert_int_equal(f.found.n, 2);
+    expect(0, 24, 0, 16, 16, 0.9, 1);
+    expect(1, 24, 0, 16, 16, 0.9, 1);
+}
+
 static void ssd_leaves_the_background_out(void **state) {
     (void)state;
     start("ssd");
@@ -616,6 +699,9 @@ int main(void) {
         cmocka_unit_test(integers_are_classes),
         cmocka_unit_test(one_box_for_all_classes_may_have_an_axis),
         cmocka_unit_test(detr_with_and_without_no_object),
+        cmocka_unit_test(rows_of_four_exporters),
+        cmocka_unit_test(efficientdet_moves_the_anchors_that_it_is_given),
+        cmocka_unit_test(detr_in_one_output),
         cmocka_unit_test(ssd_leaves_the_background_out),
         cmocka_unit_test(yunet_reads_outputs_by_name),
         cmocka_unit_test(fastestdet_is_the_reference_formula),

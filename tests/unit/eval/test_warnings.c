@@ -54,6 +54,20 @@ static void numbers_that_mislead_come_with_a_warning(void **state) {
     qb_run_free(run);
 }
 
+/* Times of steps say nothing of INT8 where others ran on the machine. */
+static void a_contended_run_blames_no_step(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx);
+    run->row[1].step[1].ms = 50;
+    run->row[1].layers = (qb_layer_counts){.int8 = 7, .fp16 = 3};
+    assert_ok(&cx, qb_warning_add(&cx, run, "contention", "", "others ran on the machine"));
+    assert_ok(&cx, qb_warnings_derive(&cx, run));
+    assert_false(qb_warning_has(run, "int8-slower"));
+    qb_run_free(run);
+}
+
 /* People read one line a kind: the first row's numbers, and who else. */
 static void rows_with_one_warning_share_a_line(void **state) {
     (void)state;
@@ -154,6 +168,7 @@ static void the_gate_is_blocked_by_what_touches_the_limit(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_that_mislead_come_with_a_warning),
+    cmocka_unit_test(a_contended_run_blames_no_step),
     cmocka_unit_test(rows_with_one_warning_share_a_line),
     cmocka_unit_test(warnings_are_kept_once),
     cmocka_unit_test(long_texts_are_cut_between_characters),

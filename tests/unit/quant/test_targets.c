@@ -312,6 +312,8 @@ static void unknown_targets_list_the_known_ones(void **state) {
     assert_int_equal(qb_target_find(&cx, "tpu", &found), QB_STATUS_USAGE);
     assert_string_equal(cx.message,
                         "unknown target 'tpu': expected one of trt, ort-cpu, ort-cuda, openvino");
+    assert_ok(&cx, qb_target_find(&cx, "tensorrt", &found));
+    assert_string_equal(found->name, "trt");
 }
 
 static const struct CMUnitTest tests[] = {

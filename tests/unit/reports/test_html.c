@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "eval/warnings.h"
 #include "qb_test.h"
 #include "reports/report.h"
 
@@ -51,6 +52,74 @@ static void page_says_what_int8_costs(void **state) {
     contains(page, "data:image/png;base64,");
     contains(page, "</html>");
     free(page);
+    qb_run_free(run);
+}
+
+/* Rows whose latencies overlap, or that run one plan, are as fast as each other. */
+static void no_winner_by_noise(void **state) {
+    (void)state;
+    for (int one_plan = 0; one_plan < 2; one_plan++) {
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        qb_run *run = load(&cx, "full.json");
+        qb_run_row *own = &run->row[1], *other = &run->row[2];
+        other->paired.drop_ci.lo = -1;
+        other->latency.median_ci.hi = 0.9 * own->latency.median_ci.lo;
+        char *page = page_of(&cx, run, NULL);
+        lacks(page, "cannot be told apart");
+        free(page);
+        if (one_plan) {
+            own->plan = qb_strdup(&cx, "5b3a277c");
+            other->plan = qb_strdup(&cx, "5b3a277c");
+        } else {
+            other->latency.median_ci.hi = own->latency.median_ci.lo;
+        }
+        page = page_of(&cx, run, NULL);
+        contains(page, "<b>int8</b>, <b>int8:minmax+s8-symmetric+per-tensor</b> (their latencies "
+                       "cannot be told apart)");
+        free(page);
+        qb_run_free(run);
+    }
+}
+
+/* Others on the machine: no speed-up, and no price of layers in float, which is of steps' times. */
+static void a_contended_page_claims_no_times(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx, "full.json");
+    char *page = page_of(&cx, run, NULL);
+    contains(page, "Expected price: ");
+    free(page);
+    assert_ok(&cx, qb_warning_add(&cx, run, "contention", "", "others ran on the machine"));
+    page = page_of(&cx, run, NULL);
+    contains(page, "no speed-up is claimed, others ran on the machine");
+    contains(page, "To keep the ");
+    lacks(page, "times as fast");
+    lacks(page, "Expected price: ");
+    free(page);
+    qb_run_free(run);
+}
+
+/* No layer is above the roof, whatever the ceilings' measurement reached. */
+static void points_lie_below_the_roof(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx, "full.json");
+    run->ceilings = (qb_ceilings){.f32_gops = 1e-3, .s8_gops = 1e-3, .memory_gbs = 1e-3};
+    const qb_ceilings roof = qb_report_roof(run);
+    int32_t seen = 0;
+    for (int32_t r = 0; r < run->n_rows; r++)
+        for (int32_t i = 0; i < run->row[r].n_steps; i++) {
+            const qb_run_step *s = &run->row[r].step[i];
+            if (!(s->flops > 0 && s->bytes > 0 && s->ms > 0)) continue;
+            const double top = s->dtype[0] == 'f' ? roof.f32_gops : roof.s8_gops;
+            assert_true(s->flops / s->ms * 1e-6 <= top * (1 + 1e-12));
+            assert_true(s->bytes / s->ms * 1e-6 <= roof.memory_gbs * (1 + 1e-12));
+            seen++;
+        }
+    assert_true(seen > 5);
     qb_run_free(run);
 }
 
@@ -216,6 +285,9 @@ static void markdown_and_tsv_have_a_line_a_row(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(page_says_what_int8_costs),
+    cmocka_unit_test(no_winner_by_noise),
+    cmocka_unit_test(a_contended_page_claims_no_times),
+    cmocka_unit_test(points_lie_below_the_roof),
     cmocka_unit_test(page_needs_nothing_else),
     cmocka_unit_test(tags_are_balanced),
     cmocka_unit_test(texts_of_a_record_stay_texts),

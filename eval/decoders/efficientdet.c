@@ -1,0 +1,78 @@
+/* efficientdet: deltas of anchors that the graph gives beside them, and a score a class,
+ * https://github.com/zylo117/Yet-Another-EfficientDet-Pytorch (BBoxTransform): anchors are corners
+ * in pixels, y comes before x in them and in the deltas. */
+#include <string.h>
+
+#include "eval/detection.h"
+
+typedef struct parts {
+    const qb_tensor *deltas, *anchors, *scores;
+    int64_t n, each; /* boxes, and scores of each */
+} parts;
+
+/* Three outputs 1 x N x ..., two of them 1 x N x 4; maps of features may stand beside them. The
+ * later one of the two has the anchors unless the first is called so. */
+static bool find(const qb_decode *in, parts *out) {
+    *out = (parts){0};
+    for (int32_t i = 0; i < in->n; i++) {
+        const qb_tensor *t = &in->output[i];
+        if (!qb_is_batch_of(t, 3)) continue;
+        const qb_tensor **slot = t->desc.shape.dim[2] != 4 ? &out->scores
+                                 : !out->deltas            ? &out->deltas
+                                                           : &out->anchors;
+        if (*slot) return false;
+        *slot = t;
+    }
+    if (!out->deltas || !out->anchors || !out->scores) return false;
+    const char *name = in->name[out->deltas - in->output];
+    if (name && strstr(name, "anchor")) {
+        const qb_tensor *first = out->deltas;
+        out->deltas = out->anchors;
+        out->anchors = first;
+    }
+    out->n = out->deltas->desc.shape.dim[1];
+    out->each = out->scores->desc.shape.dim[2];
+    return out->anchors->desc.shape.dim[1] == out->n && out->scores->desc.shape.dim[1] == out->n;
+}
+
+static int32_t classes(const qb_decode *in) {
+    parts p;
+    return find(in, &p) ? (int32_t)p.each : 0;
+}
+
+static qb_status decode(qb_ctx *cx, const qb_decode *in) {
+    static const double variance[] = {1, 1};
+    parts p;
+    find(in, &p);
+    const float *a = p.anchors->data, *d = p.deltas->data, *score = p.scores->data;
+    const bool logits = qb_needs_sigmoid(in, score, p.n, p.each, p.each, 1);
+    for (int64_t i = 0; i < p.n; i++, a += 4, d += 4, score += p.each) {
+        const double anchor[] = {((double)a[1] + a[3]) / 2, ((double)a[0] + a[2]) / 2,
+                                 (double)a[3] - a[1], (double)a[2] - a[0]};
+        const float delta[] = {d[1], d[0], d[3], d[2]};
+        double box[4];
+        qb_apply_deltas(anchor, delta, variance, box);
+        QB_TRY(qb_decode_best(cx, in, box, &(qb_box_scores){score, 1, (int32_t)p.each, logits, 1}));
+    }
+    return QB_OK;
+}
+
+/* ImageNet's mean and deviation, the image in the upper left corner. */
+static void prepare(qb_preprocess *p) {
+    static const float mean[] = {123.675F, 116.28F, 103.53F}, std[] = {58.395F, 57.12F, 57.375F};
+    p->resize = QB_RESIZE_LETTERBOX;
+    p->anchor = QB_ANCHOR_TOPLEFT;
+    for (int c = 0; c < 3; c++) {
+        p->mean[c] = mean[c];
+        p->std[c] = std[c];
+    }
+}
+
+const qb_box_decoder qb_box_decoder_efficientdet = {
+    .name = "efficientdet",
+    .text = "outputs 1 x N x 4 of deltas, 1 x N x classes, and 1 x N x 4 of anchors",
+    .words = "efficientdet_d0",
+    .prepare = prepare,
+    .classes = classes,
+    .decode = decode,
+};
