@@ -109,6 +109,27 @@ done <<'CASES'
 1 expected a mapping|gate: [1, 2]
 CASES
 
+# ---- what a sidecar says of a detector in words of another type ----
+
+cp model.onnx side.onnx
+while IFS='|' read -r wanted text; do
+    printf '{"detection": {%s}}' "$text" >side.json
+    refused 1 "side.json: key 'detection.$wanted" "$QBENCH" compare fp32 --model side.onnx --data data -o sided
+done <<'CASES'
+top_k': expected a whole number from 0 on|"top_k": -1
+max_det': expected a whole number from 0 on|"max_det": "9"
+top_k': expected a whole number from 0 on|"top_k": 1.5
+decode': expected a text|"decode": 5
+box_format': expected a text|"box_format": ["xyxy"]
+nms_per_class': expected true or false|"nms_per_class": 1
+class_agnostic': expected true or false|"class_agnostic": "no"
+strides': expected numbers above 0|"strides": [8, 0]
+anchors': expected numbers above 0|"anchors": [[10, -13], [16, 30]]
+min_sizes': expected numbers above 0|"min_sizes": [0]
+category_ids': expected whole numbers|"category_ids": [1, 2.5]
+CASES
+rm side.onnx side.json
+
 # ---- models that fail when they are built, or run: the error has the file ----
 
 axis=$(field 2a "$(text 0a axis)1800a00102") # an attribute: 0
