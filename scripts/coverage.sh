@@ -20,7 +20,7 @@ ctest --test-dir "$build" --parallel "$jobs" "$@" >"$build/coverage.log" || tail
 # gcov prints of each file "File '...'", and after it "Branches executed:..." and "Taken at least once:P% of N".
 counts=$(find "$build/CMakeFiles" -name '*.gcda' -print0 | xargs -0 -r -n 1 gcov -n -b 2>/dev/null |
     awk -v root="$root/" -v quote="'" -F '[:%]' '
-        /^File / {file = $0; sub("^File " quote, "", file); sub(quote "$", "", file); sub(".*" root, "", file)}
+        /^File / {file = $0; sub("^File " quote, "", file); sub(quote "$", "", file); sub(".*" root, "", file); sub("^([.][.]/)+", "", file)}
         /^Taken at least once/ {
             n = $3; sub(/^ of /, "", n)
             taken = int($2 * n / 100 + 0.5)
