@@ -438,6 +438,11 @@ static qb_status read_polygon(qb_json_reader *r, values *v) {
                         v->n);
 }
 
+/* The error of a mask with its file before it. */
+static qb_status in_file(qb_json_reader *r, qb_status status) {
+    return status == QB_OK ? QB_OK : qb_wrap(r->cx, "%s", r->name);
+}
+
 static qb_status read_polygons(qb_json_reader *r, const qb_coco_image *image, qb_rle *out) {
     values v = {0};
     qb_rle sum = {0}, part;
@@ -449,7 +454,8 @@ static qb_status read_polygons(qb_json_reader *r, const qb_coco_image *image, qb
         QB_GO(qb_json_next(r, &more));
         if (!more) break;
         QB_GO(read_polygon(r, &v));
-        QB_GO(qb_rle_of_polygon(r->cx, v.value, v.n / 2, image->height, image->width, &part));
+        QB_GO(in_file(
+            r, qb_rle_of_polygon(r->cx, v.value, v.n / 2, image->height, image->width, &part)));
         const qb_rle both[] = {sum, part};
         qb_rle next;
         status = qb_rle_union(r->cx, both, 2, image->height, image->width, &next);
@@ -499,15 +505,15 @@ static qb_status read_runs(qb_json_reader *r, const qb_coco_image *image, qb_rle
         QB_TRY(qb_grow(r->cx, &run, &capacity, n + 1, sizeof *run));
         run[n++] = (uint32_t)value;
     }
-    return qb_rle_of_runs(r->cx, run, n, image->height, image->width, out);
+    return in_file(r, qb_rle_of_runs(r->cx, run, n, image->height, image->width, out));
 }
 
 static qb_status read_counts(qb_json_reader *r, const qb_coco_image *image, qb_rle *out) {
     qb_rle_release(out);
     if (qb_json_peek(r) == QB_JSON_LIST) return read_runs(r, image, out);
     QB_TRY(qb_json_read_text(r));
-    return qb_rle_of_text(r->cx, r->text.data ? r->text.data : "", r->text.size, image->height,
-                          image->width, out);
+    return in_file(r, qb_rle_of_text(r->cx, r->text.data ? r->text.data : "", r->text.size,
+                                     image->height, image->width, out));
 }
 
 static qb_status read_rle(qb_json_reader *r, const qb_coco_image *image, qb_rle *out) {

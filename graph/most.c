@@ -21,6 +21,13 @@ static bool parse_sizes(const char *text, const char *end, qb_shape *out) {
     return false;
 }
 
+/* Does a size that is known stand where another is told? */
+static bool contradicts(const qb_shape *open, const qb_shape *told) {
+    for (int32_t d = 0; d < open->rank; d++)
+        if (open->dim[d] >= 0 && open->dim[d] != told->dim[d]) return true;
+    return false;
+}
+
 static int32_t open_dims(const qb_shape *shape) {
     int32_t n = 0;
     for (int32_t d = 0; d < shape->rank; d++) n += shape->dim[d] < 0;
@@ -47,10 +54,11 @@ static qb_status limit_one(qb_ctx *cx, const qb_graph *graph, const char *text, 
                        "--max-size: '%s' is no value whose size comes with the data", name);
     qb_shape *most = &all[id];
     *most = told;
-    if (open->rank < 0 || (told.rank == open->rank && told.rank > 1)) return QB_OK;
+    if (open->rank < 0) return QB_OK;
+    if (told.rank == open->rank && told.rank > 1 && !contradicts(open, &told)) return QB_OK;
     if (told.rank != 1 || open_dims(open) != 1) {
         char shape[128];
-        return qb_fail(cx, QB_STATUS_USAGE, "--max-size: '%s' is %s: expected as many sizes", name,
+        return qb_fail(cx, QB_STATUS_USAGE, "--max-size: '%s' is %s: expected sizes that fit", name,
                        qb_shape_text(open, shape, sizeof shape));
     }
     *most = *open;

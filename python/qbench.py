@@ -104,14 +104,22 @@ def version():
     return _lib.qbench_version().decode()
 
 
+def _path(path):
+    """The path as C reads it, which ends at the first NUL."""
+    path = os.fsencode(path)
+    if b"\0" in path:
+        raise ValueError(f"a path with a NUL byte: {path!r}")
+    return path
+
+
 class _Session:
     def __init__(self, plugins=(), key=None, machine_code=True):
         self.handle = _lib.qbench_session_create()
         if not self.handle:
             raise MemoryError("qbench_session_create")
-        self.check(_lib.qbench_session_trust(self.handle, key and os.fsencode(key), not machine_code))
+        self.check(_lib.qbench_session_trust(self.handle, key and _path(key), not machine_code))
         for path in plugins:
-            self.check(_lib.qbench_plugin_load(self.handle, os.fsencode(path)))
+            self.check(_lib.qbench_plugin_load(self.handle, _path(path)))
 
     def __del__(self):
         _lib.qbench_session_free(self.handle)
@@ -155,7 +163,7 @@ class Engine:
         of the public key by which it must be signed (FILE.sig). `machine_code=False`: kernels for a
         GPU that the file holds are not run but compiled here."""
         session = _Session(plugins, key, machine_code)
-        return cls(session, session.make(_lib.qbench_engine_load, os.fsencode(path)))
+        return cls(session, session.make(_lib.qbench_engine_load, _path(path)))
 
     @classmethod
     def build(cls, onnx_path, batch=1, threads=0, time_tactics=False, backends=None,
@@ -172,12 +180,12 @@ class Engine:
                                 providers and ",".join(providers).encode(),
                                 (_Range * len(ranges))(*ranges), len(ranges),
                                 int(workspace * (1 << 20)))
-        return cls(session, session.make(_lib.qbench_engine_build, os.fsencode(onnx_path),
+        return cls(session, session.make(_lib.qbench_engine_build, _path(onnx_path),
                                          ctypes.byref(options)))
 
     def save(self, path):
         self._session.check(
-            _lib.qbench_engine_save(self._session.handle, self._handle, os.fsencode(path)))
+            _lib.qbench_engine_save(self._session.handle, self._handle, _path(path)))
 
     def run(self, *arrays, **named):
         """Runs on arrays in the order of `inputs`, or given by name; returns a list of arrays. An
@@ -263,13 +271,13 @@ class Inputs:
     def __init__(self, sidecar_path):
         self._handle = None
         self._session = _Session()
-        self._handle = self._session.make(_lib.qbench_inputs_load, os.fsencode(sidecar_path))
+        self._handle = self._session.make(_lib.qbench_inputs_load, _path(sidecar_path))
 
     def image(self, path, shape):
         """A JPEG or PNG file as an array of shape (1, channels, height, width)."""
         out = np.empty(shape, np.float32)
         self._session.check(_lib.qbench_inputs_image(
-            self._session.handle, self._handle, os.fsencode(path), shape[-2], shape[-1],
+            self._session.handle, self._handle, _path(path), shape[-2], shape[-1],
             out.ctypes.data, out.size))
         return out
 

@@ -97,7 +97,17 @@ static qb_status set_box(qb_ctx *cx, const place *p, const char *word, qb_detect
                          : bad(cx, p, qb_word_error(qb_box_words, word, text, sizeof text) + 9);
 }
 
-static qb_status set_ids(qb_ctx *cx, const double *value, int32_t n, qb_detect_settings *out) {
+/* Strides, sides and ratios of boxes. */
+static qb_status check_positive(qb_ctx *cx, const place *p, const double *value, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        if (!(value[i] > 0)) return bad(cx, p, "numbers above 0");
+    return QB_OK;
+}
+
+static qb_status set_ids(qb_ctx *cx, const place *p, const double *value, int32_t n,
+                         qb_detect_settings *out) {
+    for (int32_t i = 0; i < n; i++)
+        if (value[i] != trunc(value[i])) return bad(cx, p, "whole numbers");
     int64_t *ids = qb_alloc(cx, (size_t)n, sizeof *ids);
     if (!ids) return cx->code;
     for (int32_t i = 0; i < n; i++) ids[i] = (int64_t)value[i];
@@ -165,7 +175,7 @@ static qb_status sidecar_ids(qb_ctx *cx, const char *file, const json_t *object,
     if (!value) return cx->code;
     int32_t n = 0;
     QB_TRY(read_list(cx, file, p.key, list, value, IDS_MAX, &n));
-    if (n > 0) QB_TRY(set_ids(cx, value, n, out));
+    if (n > 0) QB_TRY(set_ids(cx, &p, value, n, out));
     return QB_OK;
 }
 
@@ -184,8 +194,10 @@ static qb_status sidecar_numbers(qb_ctx *cx, const char *file, const json_t *obj
     }
     for (int i = 0; i < LISTS; i++) {
         const json_t *value = find_key(object, lists[i].name, lists[i].others, &name);
-        QB_TRY(read_list(cx, file, name, value, (double *)(void *)((char *)out + lists[i].offset),
-                         (size_t)lists[i].most, (int32_t *)(void *)((char *)out + lists[i].count)));
+        double *list = (double *)(void *)((char *)out + lists[i].offset);
+        int32_t *count = (int32_t *)(void *)((char *)out + lists[i].count);
+        QB_TRY(read_list(cx, file, name, value, list, (size_t)lists[i].most, count));
+        if (value) QB_TRY(check_positive(cx, &(place){file, name}, list, *count));
     }
     const json_t *variance = find_key(object, "variance", "variances", &name);
     double four[4];
@@ -194,13 +206,19 @@ static qb_status sidecar_numbers(qb_ctx *cx, const char *file, const json_t *obj
     if (n == 1 || n == 3) return bad(cx, &(place){file, name}, "2 or 4 numbers");
     if (n > 0) memcpy(out->variance, (double[]){four[0], four[n - 1]}, sizeof out->variance);
     const json_t *apart = json_object_get(object, "nms_per_class");
+    if (apart && !json_is_boolean(apart) && !json_is_null(apart))
+        return bad(cx, &(place){file, "nms_per_class"}, "true or false");
+    if (json_is_boolean(apart)) out->across_classes = json_is_false(apart);
     const json_t *across = find_key(object, "class_agnostic", "agnostic_nms agnostic", &name);
+    if (across && !json_is_boolean(across) && !json_is_null(across))
+        return bad(cx, &(place){file, name}, "true or false");
+    if (json_is_boolean(across)) out->across_classes = json_is_true(across);
     const json_t *most =
         find_key(object, "top_k", "max_detections max_det topk max_per_img", &name);
-    if (json_is_boolean(apart)) out->across_classes = json_is_false(apart);
-    if (json_is_boolean(across)) out->across_classes = json_is_true(across);
-    if (json_is_integer(most) && json_integer_value(most) >= 0)
-        out->top_k = json_integer_value(most);
+    if (!most || json_is_null(most)) return QB_OK;
+    if (!json_is_integer(most) || json_integer_value(most) < 0)
+        return bad(cx, &(place){file, name}, "a whole number from 0 on");
+    out->top_k = json_integer_value(most);
     return QB_OK;
 }
 
@@ -222,12 +240,19 @@ static void warn_of_slips(const qb_ctx *cx, const char *file, const json_t *obje
     }
 }
 
+/* *out is NULL where nothing is said. */
+static qb_status word_of(qb_ctx *cx, const place *p, const json_t *value, const char **out) {
+    *out = json_string_value(value);
+    return *out || !value || json_is_null(value) ? QB_OK : bad(cx, p, "a text");
+}
+
 static qb_status sidecar_detection(qb_ctx *cx, const char *file, const json_t *object,
                                    qb_detect_settings *out) {
-    const char *name, *box_name;
-    const char *decode = json_string_value(find_key(object, "decode", "decoder", &name)),
-               *box = json_string_value(
-                   find_key(object, "box_format", "boxes_format bbox_format", &box_name));
+    const char *name, *box_name, *decode, *box;
+    const json_t *value = find_key(object, "decode", "decoder", &name);
+    QB_TRY(word_of(cx, &(place){file, name}, value, &decode));
+    value = find_key(object, "box_format", "boxes_format bbox_format", &box_name);
+    QB_TRY(word_of(cx, &(place){file, box_name}, value, &box));
     if (decode) QB_TRY(set_decoder(cx, &(place){file, name}, decode, out));
     if (box) QB_TRY(set_box(cx, &(place){file, box_name}, box, out));
     QB_TRY(sidecar_numbers(cx, file, object, out));
@@ -300,6 +325,8 @@ static qb_status config_lists(qb_ctx *cx, const qb_config *config, qb_detect_set
                                  (double *)(void *)((char *)out + lists[i].offset), lists[i].most,
                                  &n));
         *(int32_t *)(void *)((char *)out + lists[i].count) = n;
+        const place p = {"qbench.yaml", lists[i].name};
+        QB_TRY(check_positive(cx, &p, (double *)(void *)((char *)out + lists[i].offset), n));
     }
     double variance[2];
     int n = 0;
@@ -339,7 +366,7 @@ static qb_status config_ids(qb_ctx *cx, const qb_config *config, qb_detect_setti
     if (!value) return cx->code;
     int n = 0;
     QB_TRY(qb_config_doubles(cx, config, "detection.category_ids", value, size, &n));
-    return set_ids(cx, value, n, out);
+    return set_ids(cx, &(place){"qbench.yaml", "category_ids"}, value, n, out);
 }
 
 static qb_status config_segmentation(qb_ctx *cx, const qb_config *config,

@@ -94,9 +94,7 @@ static int32_t find(const qb_lowering *b, int32_t value, const qb_desc *want, bo
 }
 
 bool qb_lower_lies_as(const qb_lowering *b, int32_t value, const qb_desc *want, bool device) {
-    if (find(b, value, want, device) >= 0) return true;
-    const int32_t source = b->value[value].source; /* the caller's */
-    return !device && source >= 0 && reads_as(&b->engine->layouts[source].desc, want);
+    return find(b, value, want, device) >= 0;
 }
 
 bool qb_lower_needs_copy(const qb_lowering *b, int32_t value, const qb_desc *want, qb_desc *have) {
@@ -199,10 +197,23 @@ static int32_t require_on_host(qb_lowering *b, int32_t value, int32_t from, cons
     return there < 0 ? -1 : moved(b, value, there, false);
 }
 
+/* Would floats be read of a quantized value as the caller gives it, before it was rounded? What an
+ * engine makes in f16 is not rounded at all. */
+static bool skips_rounding(qb_lowering *b, int32_t value, int32_t from, const qb_desc *want) {
+    if (from < 0) from = origin(b, value, false);
+    return from >= 0 && want->q.n == 0 && b->graph->values[value].q.n > 0 &&
+           b->engine->layouts[from].value < 0 && !b->value[value].is_f16;
+}
+
 int32_t qb_lower_require(qb_lowering *b, int32_t value, const qb_desc *want, bool device) {
     int32_t from = origin(b, value, device);
     int32_t found = find(b, value, want, device);
     if (found >= 0) return found;
+    if (skips_rounding(b, value, from, want)) {
+        const qb_desc rounded = qb_lower_desc(b, value, QB_LAYOUT_ROW);
+        from = qb_lower_require(b, value, &rounded, device);
+        if (from < 0) return -1;
+    }
     found =
         device ? require_on_device(b, value, from, want) : require_on_host(b, value, from, want);
     if (found < 0 && b->cx->code == QB_OK)

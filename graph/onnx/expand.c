@@ -275,10 +275,10 @@ static qb_status expand_branch(qb_expander *e, qb_frame *outer, const Onnx__Node
                                const Onnx__GraphProto *body) {
     qb_frame f;
     qb_status status;
-    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
     if (body->n_output != node->n_output)
         return qb_fail(e->cx, QB_STATUS_FORMAT, "the branch has %zu outputs, If has %zu",
                        body->n_output, node->n_output);
+    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
     QB_GO(qb_expand_initializers(e, &f, body));
     QB_GO(qb_expand_nodes(e, &f, body->n_node, body->node));
     for (size_t i = 0; i < node->n_output; i++) {
@@ -345,9 +345,16 @@ static bool is_shortcut(qb_expander *e, const qb_frame *f, const Onnx__NodeProto
 }
 
 static qb_status expand_if(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node, bool *done) {
+    static const char *const bodies[] = {"then_branch", "else_branch"};
     int64_t condition = 0;
     *done = false;
     if (node->n_input != 1) return QB_OK;
+    for (int i = 0; i < 2; i++) {
+        const Onnx__GraphProto *branch = qb_expand_body(node, bodies[i]);
+        if (branch && branch->n_input > 0)
+            return qb_fail(e->cx, QB_STATUS_FORMAT, "%s has %zu inputs, expected none", bodies[i],
+                           branch->n_input);
+    }
     if (!qb_expand_constant(e, qb_frame_find(f, node->input[0]), &condition) &&
         !is_shortcut(e, f, node))
         return QB_OK;
@@ -359,36 +366,47 @@ static qb_status expand_if(qb_expander *e, qb_frame *f, const Onnx__NodeProto *n
 
 /* --- functions -------------------------------------------------------------------------------- */
 
-static const Onnx__FunctionProto *function_of(const qb_expander *e, const Onnx__NodeProto *node) {
-    const Onnx__ModelProto *model = e->reader->model;
+static bool same_text(const char *a, const char *b) { return strcmp(a ? a : "", b ? b : "") == 0; }
+
+/* A plugin that is loaded runs what the model's own function only defines, and an operator of the
+ * standard is not what a file says that it is. */
+static bool is_built_in(const qb_expander *e, const Onnx__NodeProto *node) {
     const char *domain = qb_onnx_domain(node->domain);
-    for (size_t i = 0; i < model->n_functions; i++) {
-        const Onnx__FunctionProto *f = model->functions[i];
-        if (f->name && strcmp(f->name, node->op_type) == 0 &&
-            strcmp(qb_onnx_domain(f->domain), domain) == 0)
-            return f;
-    }
-    return NULL;
+    const qb_op *op = qb_op_lookup(e->cx, node->op_type, domain);
+    return op && (op->of_plugin || !*domain);
 }
 
-/* A loaded plugin runs what the model's own function only defines. */
-static bool is_of_plugin(const qb_expander *e, const Onnx__NodeProto *node) {
-    const qb_op *op =
-        node->op_type ? qb_op_lookup(e->cx, node->op_type, qb_onnx_domain(node->domain)) : NULL;
-    return op && op->of_plugin;
+/* *out is NULL where the node calls none. */
+static qb_status function_of(const qb_expander *e, const Onnx__NodeProto *node,
+                             const Onnx__FunctionProto **out) {
+    const Onnx__ModelProto *model = e->reader->model;
+    const char *domain = qb_onnx_domain(node->domain);
+    *out = NULL;
+    if (model->n_functions == 0 || is_built_in(e, node)) return QB_OK;
+    for (size_t i = 0; i < model->n_functions; i++) {
+        const Onnx__FunctionProto *f = model->functions[i];
+        if (!f->name || strcmp(f->name, node->op_type) != 0 ||
+            strcmp(qb_onnx_domain(f->domain), domain) != 0 ||
+            !same_text(f->overload, node->overload))
+            continue;
+        if (*out)
+            return qb_fail(e->cx, QB_STATUS_FORMAT, "function '%.60s' is defined twice", f->name);
+        *out = f;
+    }
+    return QB_OK;
 }
 
 static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__NodeProto *node,
                                  const Onnx__FunctionProto *function) {
     qb_frame f;
     qb_status status;
-    QB_GO(qb_frame_open(e, outer,
-                        (qb_onnx_imports){function->n_opset_import, function->opset_import}, &f));
     if (node->n_input > function->n_input || node->n_output > function->n_output)
         return qb_fail(e->cx, QB_STATUS_FORMAT,
                        "function '%.60s' has %zu inputs and %zu outputs, the call %zu and %zu",
                        function->name, function->n_input, function->n_output, node->n_input,
                        node->n_output);
+    QB_GO(qb_frame_open(e, outer,
+                        (qb_onnx_imports){function->n_opset_import, function->opset_import}, &f));
     f.call = node;
     f.function = function;
     for (size_t i = 0; i < function->n_input; i++) {
@@ -485,7 +503,8 @@ static qb_status emit_plain(qb_expander *e, qb_frame *f, const Onnx__NodeProto *
 static qb_status expand_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node) {
     bool done = false;
     if (!node->op_type) return emit(e, node, f->imports); /* refused when it is read */
-    const Onnx__FunctionProto *function = is_of_plugin(e, node) ? NULL : function_of(e, node);
+    const Onnx__FunctionProto *function;
+    QB_TRY(function_of(e, node, &function));
     const bool standard = !*qb_onnx_domain(node->domain);
     if (f->depth >= MAX_NESTING && (function || standard))
         if (function || qb_expand_body(node, "body") || qb_expand_body(node, "then_branch"))
@@ -509,8 +528,7 @@ static qb_status expand_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto 
 qb_status qb_expand_nodes(qb_expander *e, qb_frame *f, size_t n, Onnx__NodeProto *const *nodes) {
     for (size_t i = 0; i < n; i++) {
         QB_TRY(qb_check_cancel(e->cx));
-        if (expand_node(e, f, nodes[i]) != QB_OK)
-            return qb_wrap(e->cx, "node %zu %.60s", i, nodes[i]->op_type ? nodes[i]->op_type : "");
+        if (expand_node(e, f, nodes[i]) != QB_OK) return qb_onnx_wrap_node(e->cx, i, nodes[i]);
     }
     return QB_OK;
 }

@@ -31,8 +31,7 @@ static int64_t version_of(const qb_onnx_reader *reader, size_t index, const char
     return qb_onnx_domain_version(reader->node[index].imports, domain);
 }
 
-/* "node 17 Conv 'conv1'" with the index in the file. */
-static qb_status wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *proto) {
+qb_status qb_onnx_wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *proto) {
     const char *op = text_of(proto->op_type), *name = text_of(proto->name);
     if (*name) return qb_wrap(cx, "node %zu %.60s '%.80s'", index, op, name);
     return qb_wrap(cx, "node %zu %.60s", index, op);
@@ -407,7 +406,7 @@ static qb_status upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t node) {
         infer_ahead(graph, n_before, graph->n_nodes - n_before);
         return QB_OK;
     }
-    if (status != QB_STATUS_UNSUPPORTED) return wrap_node(cx, index, proto);
+    if (status != QB_STATUS_UNSUPPORTED) return qb_onnx_wrap_node(cx, index, proto);
     return note_error(cx, reader, index, proto);
 }
 
@@ -421,11 +420,12 @@ qb_status qb_onnx_read_expanded(qb_ctx *cx, qb_onnx_reader *reader) {
     if (reader->n_nodes > INT32_MAX / 4)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%zu nodes are too many", reader->n_nodes);
     for (size_t i = 0; i < reader->n_nodes; i++)
-        if (read_node(cx, reader, i) != QB_OK) return wrap_node(cx, i, node[i].proto);
+        if (read_node(cx, reader, i) != QB_OK) return qb_onnx_wrap_node(cx, i, node[i].proto);
     int32_t n = reader->graph->n_nodes;
     for (int32_t i = 0; i < n; i++)
         if (reader->graph->nodes[i].op && resolve_inputs(cx, reader, i) != QB_OK)
-            return wrap_node(cx, (size_t)reader->file_node[i], node[reader->file_node[i]].proto);
+            return qb_onnx_wrap_node(cx, (size_t)reader->file_node[i],
+                                     node[reader->file_node[i]].proto);
     for (int32_t i = 0; i < n && !reader->as_written; i++) {
         const qb_graph *graph = reader->graph;
         const int32_t n_nodes = graph->n_nodes, n_values = graph->n_values;

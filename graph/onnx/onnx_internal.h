@@ -160,6 +160,8 @@ qb_status qb_onnx_expand(qb_ctx *cx, qb_onnx_reader *reader);
 /* Counts what an upgrade added to what copies take, which is bounded by the file's size. Without
  * copies the file's own nodes bound it. QB_STATUS_UNSUPPORTED when it is too much. */
 qb_status qb_onnx_spend_upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t nodes, int32_t values);
+/* The error with the node before it: "node 17 Conv 'conv1'", by its index in the file. */
+qb_status qb_onnx_wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *proto);
 /* Adds the nodes of reader->proto: Constant nodes become constants, attributes are read, older
  * forms upgraded. What is not supported is gathered and reported in one error. */
 qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader);

@@ -69,6 +69,19 @@ static bool truth_of(const qb_tensor *t) {
     return t->desc.dtype == QB_DTYPE_BOOL && t->data && *(const uint8_t *)t->data != 0;
 }
 
+/* Type and size of what decides: one truth, one number. */
+static qb_status check_scalar(qb_ctx *cx, const qb_infer_args *args, int32_t i, qb_dtype dtype) {
+    const qb_value *value = qb_infer_in(args, i);
+    if (!value) return QB_OK;
+    if (value->dtype != QB_DTYPE_NONE && value->dtype != dtype)
+        return qb_fail(cx, QB_STATUS_INVALID, "input %d '%s': expected type %s, got %s", (int)i,
+                       value->name, qb_dtype_text(dtype), qb_dtype_text(value->dtype));
+    if (qb_shape_known(&value->shape) && qb_shape_count(&value->shape) != 1)
+        return qb_fail(cx, QB_STATUS_INVALID, "input %d '%s': expected one element, got %lld",
+                       (int)i, value->name, (long long)qb_shape_count(&value->shape));
+    return QB_OK;
+}
+
 /* ---- If -------------------------------------------------------------------------------------- */
 
 typedef struct if_attrs {
@@ -98,7 +111,14 @@ static qb_status set_outputs(qb_ctx *cx, const qb_infer_args *args, const qb_gra
         const qb_value *value = &body->values[body->outputs[i]];
         qb_shape shape = value->shape;
         const qb_graph *other = a && b ? b : body;
-        if (i < other->n_outputs) merge(&shape, &other->values[other->outputs[i]].shape);
+        if (other->n_outputs != node->n_out)
+            return qb_fail(cx, QB_STATUS_INVALID, "branches have %d and %d outputs",
+                           (int)body->n_outputs, (int)other->n_outputs);
+        const qb_value *same = &other->values[other->outputs[i]];
+        if (same->dtype != value->dtype)
+            return qb_fail(cx, QB_STATUS_INVALID, "output %d is %s in one branch, %s in the other",
+                           (int)i, qb_dtype_text(value->dtype), qb_dtype_text(same->dtype));
+        merge(&shape, &same->shape);
         QB_TRY(qb_infer_set(cx, args, i, value->dtype, &shape));
     }
     return QB_OK;
@@ -154,6 +174,7 @@ static qb_status run_if(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb
 static qb_status infer_if(qb_ctx *cx, const qb_infer_args *args) {
     const qb_node *node = qb_infer_at(args);
     const int32_t n = node->n_in;
+    QB_TRY(check_scalar(cx, args, 0, QB_DTYPE_BOOL));
     qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
     const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
     qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);
@@ -289,6 +310,12 @@ static qb_status add_piece(qb_ctx *cx, const qb_tensor *from, bool first, pieces
     return QB_OK;
 }
 
+static qb_status check_carried(qb_ctx *cx, int32_t k, qb_dtype in, qb_dtype out) {
+    if (in == out) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "value %d goes into an iteration as %s, comes out as %s",
+                   (int)k, qb_dtype_text(in), qb_dtype_text(out));
+}
+
 /* What the iteration gave becomes what the next one takes. */
 static qb_status carry(qb_ctx *cx, const qb_graph *ran, looping *l) {
     const qb_tensor condition = output_of(ran, 0);
@@ -296,6 +323,7 @@ static qb_status carry(qb_ctx *cx, const qb_graph *ran, looping *l) {
     for (int32_t k = 0; k < l->n_carried; k++) {
         const qb_tensor from = output_of(ran, 1 + k);
         const size_t bytes = qb_desc_bytes(&from.desc);
+        QB_TRY(check_carried(cx, k, l->in[FIRST + k].desc.dtype, from.desc.dtype));
         void *data = qb_alloc(cx, bytes + 1, 1);
         if (!data) return cx->code;
         if (bytes > 0) memcpy(data, from.data, bytes);
@@ -368,6 +396,8 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
     for (int32_t k = 0; k < node->n_out && status == QB_OK; k++) {
         const qb_value *value = &body->values[body->outputs[1 + k]];
         qb_shape shape = value->shape;
+        if (k < carried) status = check_carried(cx, k, in[FIRST + k].dtype, value->dtype);
+        if (status != QB_OK) break;
         if (k < carried && !kept) shape = (qb_shape){.rank = -1};
         if (k >= carried && shape.rank >= 0) {
             shape = (qb_shape){.rank = value->shape.rank + 1, .dim = {QB_DIM_UNKNOWN}};
@@ -386,6 +416,8 @@ static qb_status infer_loop(qb_ctx *cx, const qb_infer_args *args) {
     const int32_t n = node->n_in;
     looping l = {0};
     QB_TRY(check_loop(cx, node));
+    QB_TRY(check_scalar(cx, args, COUNT, QB_DTYPE_S64));
+    QB_TRY(check_scalar(cx, args, CONDITION, QB_DTYPE_BOOL));
     qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
     const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
     qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);

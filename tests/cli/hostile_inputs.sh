@@ -109,6 +109,27 @@ done <<'CASES'
 1 expected a mapping|gate: [1, 2]
 CASES
 
+# ---- what a sidecar says of a detector in words of another type ----
+
+cp model.onnx side.onnx
+while IFS='|' read -r wanted text; do
+    printf '{"detection": {%s}}' "$text" >side.json
+    refused 1 "side.json: key 'detection.$wanted" "$QBENCH" compare fp32 --model side.onnx --data data -o sided
+done <<'CASES'
+top_k': expected a whole number from 0 on|"top_k": -1
+max_det': expected a whole number from 0 on|"max_det": "9"
+top_k': expected a whole number from 0 on|"top_k": 1.5
+decode': expected a text|"decode": 5
+box_format': expected a text|"box_format": ["xyxy"]
+nms_per_class': expected true or false|"nms_per_class": 1
+class_agnostic': expected true or false|"class_agnostic": "no"
+strides': expected numbers above 0|"strides": [8, 0]
+anchors': expected numbers above 0|"anchors": [[10, -13], [16, 30]]
+min_sizes': expected numbers above 0|"min_sizes": [0]
+category_ids': expected whole numbers|"category_ids": [1, 2.5]
+CASES
+rm side.onnx side.json
+
 # ---- models that fail when they are built, or run: the error has the file ----
 
 axis=$(field 2a "$(text 0a axis)1800a00102") # an attribute: 0
@@ -147,6 +168,46 @@ twice segment.onnx "$(field 4a $ones)$(field 1a 08001001)"
 refused 1 "segment.onnx: initializer 0 '': segments of tensors are not supported" "$QBENCH" inspect segment.onnx
 { cat once.onnx && printf '\x42\x02\x10\x07'; } >opsets.onnx
 refused 1 "opsets.onnx: opset of domain '': version 17 and 7" "$QBENCH" inspect opsets.onnx
+
+# ---- branches, loops and functions that contradict themselves ----
+
+truth="$(text 0a c)$(field 12 "$(field 0a 08091200)")" # an input: a scalar of bools
+branch() {                                            # NAME NODE [GRAPH FIELDS]: a body that gives t
+    field 2a "$(text 0a "$1")$(field 32 "$(field 0a "$2")$(text 12 b)${3:-}$(field 62 "$(text 0a t)")")a00105"
+}
+choice() { # FILE THEN ELSE [CONDITION]
+    model "$1" "$(field 0a "$(node If pick y c)$2$3")$(text 12 g)$(field 5a "${4:-$truth}")$(field 5a "$(port x 4)")$(field 62 "$(port y 4)")"
+}
+as_integers="$(node Cast '' t x)$(field 2a "$(text 0a to)1807a00102")"
+absolute=$(branch else_branch "$(node Abs '' t x)")
+choice good.onnx "$(branch then_branch "$(node Neg '' t x)")" "$absolute"
+expect 0 "$QBENCH" inspect good.onnx
+choice types.onnx "$(branch then_branch "$as_integers")" "$absolute"
+refused 1 "types.onnx: node 0 If 'pick': output 0 is s64 in one branch, f32 in the other" "$QBENCH" inspect types.onnx
+choice given.onnx "$(branch then_branch "$(node Neg '' t x)" "$(field 5a "$(port q 4)")")" "$absolute"
+refused 1 "given.onnx: node 0 If 'pick': then_branch has 1 inputs, expected none" "$QBENCH" inspect given.onnx
+choice floats.onnx "$(branch then_branch "$(node Neg '' t x)")" "$absolute" "$(port c 1)"
+refused 1 "floats.onnx: node 0 If 'pick': input 0 'c': expected type bool, got f32" "$QBENCH" inspect floats.onnx
+choice two.onnx "$(branch then_branch "$(node Neg '' t x)")" "$absolute" "$(text 0a c)$(field 12 "$(field 0a "0809$(field 12 "$(field 0a 0802)")")")"
+refused 1 "two.onnx: node 0 If 'pick': input 0 'c': expected one element, got 2" "$QBENCH" inspect two.onnx
+turns() { # FILE NODE [COUNT]: a loop whose body takes i, c and v and gives k and t
+    local body
+    body="$(field 0a "$(node Identity '' k c)")$(field 0a "$2")$(text 12 b)$(field 5a "$(text 0a i)")$(field 5a "$(text 0a c)")$(field 5a "$(text 0a v)")"
+    body+="$(field 62 "$(text 0a k)")$(field 62 "$(text 0a t)")"
+    model "$1" "$(field 0a "$(node Loop turn y n '' x)$(field 2a "$(text 0a body)$(field 32 "$body")a00105")")$(text 12 g)$(field 5a "$(text 0a n)$(field 12 "$(field 0a "${3:-08071200}")")")$(field 5a "$(port x 4)")$(field 62 "$(text 0a y)")"
+}
+turns good.onnx "$(node Neg '' t v)"
+expect 0 "$QBENCH" inspect good.onnx
+turns changes.onnx "$(node Cast '' t v)$(field 2a "$(text 0a to)1807a00102")"
+refused 1 "changes.onnx: node 0 Loop 'turn': value 0 goes into an iteration as f32, comes out as s64" "$QBENCH" inspect changes.onnx
+turns counts.onnx "$(node Neg '' t v)" 08011200
+refused 1 "counts.onnx: node 0 Loop 'turn': input 0 'n': expected type s64, got f32" "$QBENCH" inspect counts.onnx
+function="$(field ca01 "$(text 0a f)$(text 22 a)$(text 2a b)$(field 3a "$(node Neg '' b a)")$(field 4a 1011)$(text 52 own)")"
+calls="$(field 0a "$(node f call y x)$(text 3a own)")$(text 12 g)$(field 5a "$(port x 4)")$(field 62 "$(port y 4)")"
+model called.onnx "$calls" "$function"
+expect 0 "$QBENCH" inspect called.onnx
+model twice.onnx "$calls" "$function$function"
+refused 1 "twice.onnx: node 0 f 'call': function 'f' is defined twice" "$QBENCH" inspect twice.onnx
 
 # ---- a record whose row has a name of a megabyte ----
 

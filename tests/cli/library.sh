@@ -125,6 +125,8 @@ else:
     raise AssertionError("no error")
 
 for call, error in [(lambda: qbench.Engine.load("nothing.qbe"), qbench.Error),
+                    (lambda: qbench.Engine.load("model.int8.qbe\0.txt"), ValueError),
+                    (lambda: engine.run(x.astype(">f4")), ValueError),
                     (lambda: engine.run(x), ValueError),
                     (lambda: engine.run(wrong=x), ValueError),
                     (lambda: inputs.image(sys.argv[1], (1, 1, 8, 8)), qbench.Error)]:

@@ -43,6 +43,20 @@ echo '[{"image_id": 1, "category_id": 1, "score": 1, "keypoints": [18, 18]}]' >s
 expect 1 "$QBENCH" score --annotations points.json --results seen.json --keypoints
 complains 'keypoints: expected x, y and visibility of each'
 
+# Masks that cannot be: the error has the file.
+while IFS='|' read -r wanted mask; do
+    sed "s/\"segmentation\": .*/\"segmentation\": $mask}]}/" gt.json >mask.json
+    expect 1 "$QBENCH" score --annotations mask.json --results masks.json --masks
+    complains "segmentation in image 1: mask.json: $wanted"
+done <<'CASES'
+mask: a polygon with the coordinate|[[10, 10, 1e300, 10, 50, 50]]
+mask: runs of 7999 pixels, the image has 8000|{"size": [80, 100], "counts": [7999]}
+mask: runs of 0 pixels, the image has 8000|{"size": [80, 100], "counts": "000"}
+line 3, column [0-9]*: counts: a run of -5 pixels|{"size": [80, 100], "counts": [-5, 8005]}
+line 3, column [0-9]*: a mask of 2 x 2 pixels|{"size": [2, 2], "counts": [4]}
+line 3, column [0-9]*: expected a number|[[[10, 10, 50, 10, 50, 50]]]
+CASES
+
 expect 2 "$QBENCH" score --annotations gt.json
 complains 'expected --annotations and --results'
 expect 1 "$QBENCH" score --annotations gt.json --results dt.json --masks

@@ -112,6 +112,24 @@ def models():
                                    [port("x", ["N", 8], T.FLOAT16)], [port("y", ["N", 4], T.FLOAT16)], [half])
     yield "class_out", model([dense("x", "s"), h.make_node("ArgMax", ["s"], ["y"], axis=1, keepdims=0)],
                              [x], [port("y", ["N"], T.INT64)], [w])
+    # Floats read what is left of the input: a quarter of its values are beyond these integers.
+    yield "quantized_input_of_floats", model(
+        [h.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), h.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+         h.make_node("DequantizeLinear", ["v", "blocks"], ["v1"], axis=0, block_size=2), dense("d", "y", "v1")],
+        [x], [y], [nh.from_array(np.float32(0.01), "s"), nh.from_array(np.uint8(128), "z"),
+                   nh.from_array(rng.integers(-9, 9, (8, 4), np.int8), "v"),
+                   nh.from_array(rng.random((4, 4), np.float32), "blocks")], opset=21)
+    called = [h.make_node("f", ["x"], ["g"], domain="local", overload="one"),
+              h.make_node("f", ["g"], ["h"], domain="local", overload="two"), dense("h", "y")]
+    overloads = model(called, [x], [y], [w], ["local"], opset=21)
+    overloads.ir_version = 10
+    for overload, operator in (("one", "Exp"), ("two", "Neg")):
+        overloads.functions.append(h.make_function(
+            "local", "f", ["a"], ["b"], [h.make_node(operator, ["a"], ["b"])], [h.make_opsetid("", 21)], overload=overload))
+    yield "functions_of_one_name", overloads
+    renamed = model([h.make_node("Neg", ["x"], ["n"]), dense("n", "y")], [x], [y], [w])
+    renamed.functions.append(h.make_function("", "Neg", ["a"], ["b"], [h.make_node("Abs", ["a"], ["b"])], [h.make_opsetid("", 17)]))
+    yield "function_named_like_an_operator", renamed
     yield "no_output_shape", model([dense("x", "y")], [x], [port("y", None)], [w])
 
 

@@ -31,6 +31,6 @@ node() { # OPERATOR NAME OUTPUT INPUT...
     text 1a "$name"
     text 22 "$operator"
 }
-model() { # FILE GRAPH: of hexadecimal digits
-    printf '%b' "$(printf '%s' "0808$(field 3a "$2")$(field 42 1011)" | sed 's/../\\x&/g')" >"$1"
+model() { # FILE GRAPH [FIELDS of the model]: of hexadecimal digits
+    printf '%b' "$(printf '%s' "0808$(field 3a "$2")$(field 42 1011)${3:-}" | sed 's/../\\x&/g')" >"$1"
 }
