@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#define PART 0.3 /* of a correction: what was measured is disturbed, too */
 enum { PROFILES = 7, ROUNDS_MAX = 50 };
 
 static double seconds_of(const qb_step_times *times, const char *value) {
@@ -92,14 +93,32 @@ out:
     return status;
 }
 
+static bool joins(const qb_space_edge *edge, const bool *is_float) {
+    return is_float[edge->from] && is_float[edge->to];
+}
+
 double qb_costs_of(const qb_costs *c, const bool *is_float) {
     double sum = 0;
     for (int32_t g = 0; g < c->space->n; g++) sum += is_float[g] ? c->more[g] : 0;
-    for (int32_t e = 0; e < c->space->n_edges; e++) {
-        const qb_space_edge *edge = &c->space->edge[e];
-        if (is_float[edge->from] && is_float[edge->to]) sum -= c->saved[e];
-    }
+    for (int32_t e = 0; e < c->space->n_edges; e++)
+        if (joins(&c->space->edge[e], is_float)) sum -= c->saved[e];
     return sum;
+}
+
+/* The least change, each cost's by its own size, under which they sum up to `seconds`. */
+void qb_costs_correct(qb_costs *c, const bool *is_float, double seconds) {
+    const qb_space *space = c->space;
+    double squares = 0;
+    for (int32_t g = 0; g < space->n; g++) squares += is_float[g] ? c->more[g] * c->more[g] : 0;
+    for (int32_t e = 0; e < space->n_edges; e++)
+        squares += joins(&space->edge[e], is_float) ? c->saved[e] * c->saved[e] : 0;
+    if (!(squares > 0)) return;
+    const double step = PART * (seconds - qb_costs_of(c, is_float)) / squares;
+    for (int32_t g = 0; g < space->n; g++)
+        if (is_float[g]) c->more[g] += step * c->more[g] * c->more[g];
+    for (int32_t e = 0; e < space->n_edges; e++)
+        if (joins(&space->edge[e], is_float))
+            c->saved[e] = fmax(c->saved[e] - step * c->saved[e] * c->saved[e], 0);
 }
 
 double qb_noise_of(const qb_noise *noise, int32_t n_groups, const bool *is_float) {

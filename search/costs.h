@@ -44,6 +44,9 @@ qb_status qb_costs_measure(qb_ctx *cx, qb_costs *costs, int32_t group, qb_dtype 
                            const qb_step_times *integers, const qb_timing_inputs *inputs);
 /* Seconds more than all integers. */
 double qb_costs_of(const qb_costs *costs, const bool *is_float);
+/* Moves the costs of what is float, the largest most, a part of the way to where they sum up to the
+ * `seconds` more than all integers that were measured. */
+void qb_costs_correct(qb_costs *costs, const bool *is_float, double seconds);
 /* Noise power of what is in integers. */
 double qb_noise_of(const qb_noise *noise, int32_t n_groups, const bool *is_float);
 

@@ -40,42 +40,16 @@ void qb_timing_inputs_release(qb_timing_inputs *inputs) {
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
-typedef struct timed {
-    const qb_engine *engine;
-    qb_context *context;
-    void **outputs;
-    double least[ROUNDS]; /* milliseconds */
-} timed;
-
-static qb_status start(qb_ctx *cx, const qb_engine *engine, const qb_timing_inputs *in, timed *r) {
-    r->engine = engine;
-    r->outputs = qb_outputs_new(cx, engine);
-    if (!r->outputs) return cx->code;
-    QB_TRY(qb_context_create(cx, engine, &r->context));
-    return qb_context_run(cx, r->context, (const void *const *)in->data, r->outputs);
-}
-
-static void stop(timed *r) {
-    qb_context_free(r->context);
-    if (r->engine) qb_outputs_free(r->engine, r->outputs);
-}
-
-static qb_status run_once(qb_ctx *cx, timed *r, const qb_timing_inputs *in, double *ms) {
-    if (qb_engine_device(r->engine)) return qb_context_replay(cx, r->context, 1, ms);
-    const double began = qb_now();
-    QB_TRY(qb_context_run(cx, r->context, (const void *const *)in->data, r->outputs));
-    *ms = (qb_now() - began) * 1e3;
-    return QB_OK;
-}
+typedef double rounds[ROUNDS]; /* milliseconds of the least run of each */
 
 /* At least two runs: the first one finds the caches as another engine left them. */
-static qb_status slice(qb_ctx *cx, timed *r, const qb_timing_inputs *in, double seconds,
+static qb_status slice(qb_ctx *cx, qb_time_once_fn run, void *user, int32_t i, double seconds,
                        double *least) {
     double spent = 0, ms;
     *least = INFINITY;
     for (int runs = 0; runs < 2 || spent < seconds; runs++) {
         QB_TRY(qb_check_cancel(cx));
-        QB_TRY(run_once(cx, r, in, &ms));
+        QB_TRY(run(cx, user, i, &ms));
         spent += ms * 1e-3;
         *least = fmin(*least, ms);
     }
@@ -102,24 +76,15 @@ static qb_interval interval_of(const double *ratio) {
     return qb_bootstrap_interval(draws);
 }
 
-static void summarize(const timed *all, int32_t n, qb_interleaved_time *out) {
-    const double first = median(all[0].least, NULL, ROUNDS);
+static void summarize(rounds *least, int32_t n, qb_interleaved_time *out) {
+    const double first = median(least[0], NULL, ROUNDS);
     for (int32_t i = 0; i < n; i++) {
         double ratio[ROUNDS];
-        for (int k = 0; k < ROUNDS; k++) ratio[k] = all[i].least[k] / all[0].least[k];
+        for (int k = 0; k < ROUNDS; k++) ratio[k] = least[i][k] / least[0][k];
         out[i].ratio = median(ratio, NULL, ROUNDS);
         out[i].range = interval_of(ratio);
         out[i].ms = first * out[i].ratio;
     }
-}
-
-static qb_status measure(qb_ctx *cx, timed *all, int32_t n, const qb_timing_inputs *inputs,
-                         double seconds, qb_interleaved_time *out) {
-    for (int k = 0; k < ROUNDS; k++)
-        for (int32_t i = 0; i < n; i++)
-            QB_TRY(slice(cx, &all[i], inputs, seconds / ROUNDS, &all[i].least[k]));
-    summarize(all, n, out);
-    return QB_OK;
 }
 
 static double widest(const qb_interleaved_time *times, int32_t n) {
@@ -128,17 +93,49 @@ static double widest(const qb_interleaved_time *times, int32_t n) {
     return most;
 }
 
-/* What runs beside on the machine makes intervals wide; of several tries the narrowest counts. */
-static qb_status measure_steadily(qb_ctx *cx, timed *all, int32_t n, const qb_timing_inputs *inputs,
-                                  double seconds, qb_interleaved_time *out) {
-    QB_FREED qb_interleaved_time *again = qb_alloc(cx, (size_t)n, sizeof *again);
-    if (!again) return cx->code;
-    QB_TRY(measure(cx, all, n, inputs, seconds, out));
-    for (int try = 1; try < TRIES && widest(out, n) > STEADY; try++) {
-        QB_TRY(measure(cx, all, n, inputs, seconds, again));
-        if (widest(again, n) < widest(out, n)) memcpy(out, again, (size_t)n * sizeof *out);
+qb_status qb_time_rounds(qb_ctx *cx, qb_time_once_fn run, void *user, int32_t n, double seconds,
+                         qb_interleaved_time *out) {
+    QB_FREED rounds *least = qb_alloc(cx, (size_t)n, sizeof *least);
+    QB_FREED qb_interleaved_time *now = qb_alloc(cx, (size_t)n, sizeof *now);
+    if (!least || !now) return cx->code;
+    for (int try = 0; try < TRIES && (try == 0 || widest(out, n) > STEADY); try++) {
+        for (int k = 0; k < ROUNDS; k++)
+            for (int32_t i = 0; i < n; i++)
+                QB_TRY(slice(cx, run, user, i, seconds / ROUNDS, &least[i][k]));
+        summarize(least, n, now);
+        if (try == 0 || widest(now, n) < widest(out, n)) memcpy(out, now, (size_t)n * sizeof *out);
     }
     return QB_OK;
+}
+
+/* ---- engines --------------------------------------------------------------------------------- */
+
+typedef struct timed {
+    const qb_engine *engine;
+    const qb_timing_inputs *inputs;
+    qb_context *context;
+    void **outputs;
+} timed;
+
+static qb_status run_once(qb_ctx *cx, void *user, int32_t i, double *ms) {
+    const timed *r = &((const timed *)user)[i];
+    if (qb_engine_device(r->engine)) return qb_context_replay(cx, r->context, 1, ms);
+    const double began = qb_now();
+    QB_TRY(qb_context_run(cx, r->context, (const void *const *)r->inputs->data, r->outputs));
+    *ms = (qb_now() - began) * 1e3;
+    return QB_OK;
+}
+
+static qb_status start(qb_ctx *cx, const qb_engine *engine, const qb_timing_inputs *in, timed *r) {
+    *r = (timed){.engine = engine, .inputs = in, .outputs = qb_outputs_new(cx, engine)};
+    if (!r->outputs) return cx->code;
+    QB_TRY(qb_context_create(cx, engine, &r->context));
+    return qb_context_run(cx, r->context, (const void *const *)in->data, r->outputs);
+}
+
+static void stop(timed *r) {
+    qb_context_free(r->context);
+    if (r->engine) qb_outputs_free(r->engine, r->outputs);
 }
 
 qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
@@ -148,7 +145,7 @@ qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32
     timed *all = qb_alloc(cx, (size_t)n, sizeof *all);
     if (!all) return cx->code;
     for (int32_t i = 0; i < n; i++) QB_GO(start(cx, engines[i], inputs, &all[i]));
-    QB_GO(measure_steadily(cx, all, n, inputs, seconds, out));
+    QB_GO(qb_time_rounds(cx, run_once, all, n, seconds, out));
 out:
     for (int32_t i = 0; i < n; i++) stop(&all[i]);
     qb_free(all);
@@ -172,13 +169,13 @@ static qb_status name_steps(qb_ctx *cx, const qb_engine *engine, qb_step_times *
     return QB_OK;
 }
 
-static qb_status profile(qb_ctx *cx, timed *r, const qb_timing_inputs *in, int32_t runs,
-                         double *seconds, qb_step_times *times) {
+static qb_status profile(qb_ctx *cx, const timed *r, int32_t runs, double *seconds,
+                         qb_step_times *times) {
     for (int32_t k = 0; k < runs; k++) {
         memset(seconds, 0, (size_t)times->n * sizeof *seconds);
         QB_TRY(qb_check_cancel(cx));
-        QB_TRY(
-            qb_context_profile(cx, r->context, (const void *const *)in->data, r->outputs, seconds));
+        QB_TRY(qb_context_profile(cx, r->context, (const void *const *)r->inputs->data, r->outputs,
+                                  seconds));
         for (int32_t s = 0; s < times->n; s++)
             times->step[s].seconds = fmin(times->step[s].seconds, seconds[s]);
     }
@@ -195,7 +192,7 @@ qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_ti
     if (!times.step || !seconds) QB_GO(cx->code);
     QB_GO(name_steps(cx, engine, &times));
     QB_GO(start(cx, engine, inputs, &r));
-    QB_GO(profile(cx, &r, inputs, runs, seconds, &times));
+    QB_GO(profile(cx, &r, runs, seconds, &times));
     *out = times;
     times = (qb_step_times){0};
 out:

@@ -21,9 +21,14 @@ typedef struct qb_interleaved_time {
     qb_interval range; /* 95 % interval of the ratio by a bootstrap over rounds */
 } qb_interleaved_time;
 
-/* Runs n engines for about `seconds` each, up to three times so long while the machine is unsteady.
- * The device's engines by its clock. Cancelled: an error.
- */
+/* Runs number i once and tells how long that took: engines by a clock, tests as they like. */
+typedef qb_status (*qb_time_once_fn)(qb_ctx *cx, void *user, int32_t i, double *ms);
+/* Runs n things for about `seconds` each, by what `run` tells, and up to twice more while the
+ * widest interval is above a tenth: the machine is unsteady then, and of these tries that with the
+ * least widest interval counts. out: [n]. Cancelled: an error. */
+qb_status qb_time_rounds(qb_ctx *cx, qb_time_once_fn run, void *user, int32_t n, double seconds,
+                         qb_interleaved_time *out);
+/* The same of n engines, on the host or on a device, by its clock. */
 qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
                               const qb_timing_inputs *inputs, double seconds,
                               qb_interleaved_time *out);

@@ -346,8 +346,20 @@ out:
 
 /* ---- the model and the measurements ---------------------------------------------------------- */
 
+/* Costs of what is float at a point move so that their sum comes nearer to its time. */
+static void correct_costs(searcher *s) {
+    const double base = s->out->point[s->out->integers].time.ms;
+    for (int sweep = 0; sweep < SWEEPS; sweep++)
+        for (int32_t i = 0; i < s->out->n_points; i++) {
+            const qb_search_point *p = &s->out->point[i];
+            if (p->a.way == 0)
+                qb_costs_correct(&s->costs[floats_index(s, p->a.floats)], p->a.is_float,
+                                 (p->time.ratio - 1) * base * 1e-3);
+        }
+}
+
 /* Shares of what is in integers at a point move so that their sum comes nearer to its noise. */
-static void correct(searcher *s) {
+static void correct_noise(searcher *s) {
     for (int sweep = 0; sweep < SWEEPS; sweep++)
         for (int32_t i = 0; i < s->out->n_points; i++) {
             const qb_search_point *p = &s->out->point[i];
@@ -507,11 +519,13 @@ static qb_status propose_other_ways(qb_ctx *cx, searcher *s, int32_t from) {
     return status;
 }
 
-/* The point of the front before the picked one: faster, and not accurate enough. */
+/* The point of the front before the picked one: faster, and not accurate enough. Where none is
+ * picked, the most accurate one that is fast enough: what meets the limits is beside it. */
 static const qb_search_point *before_picked(const searcher *s) {
     const qb_search_point *found = NULL;
     const int32_t end = s->out->picked < 0 ? s->out->n_points : s->out->picked;
-    for (int32_t i = 0; i < end; i++)
+    const double most = ratio_limit(s);
+    for (int32_t i = 0; i < end && s->out->point[i].time.ratio <= most; i++)
         if (s->out->point[i].on_front) found = &s->out->point[i];
     return found;
 }
@@ -575,7 +589,8 @@ static qb_status sensitivity(qb_ctx *cx, searcher *s) {
     QB_TRY(score_each(cx, s, false));
     share_noise(s);
     QB_TRY(score_pairs(cx, s));
-    correct(s);
+    correct_noise(s);
+    correct_costs(s);
     return QB_OK;
 }
 
@@ -597,7 +612,8 @@ static qb_status search_all(qb_ctx *cx, searcher *s) {
         QB_TRY(propose_round(cx, s, round));
         if (s->n_proposals == 0) break;
         QB_TRY(measure(cx, s));
-        correct(s);
+        correct_noise(s);
+        correct_costs(s);
         say(cx, s, round);
     }
     return QB_OK;

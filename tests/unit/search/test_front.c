@@ -104,6 +104,23 @@ static void neighbours_go_together(void **state) {
     assert_true(qb_noise_of(&of, 3, is_float) == 0);
 }
 
+/* What engines took corrects what the model puts them at, the costs of what they hold in float
+ * alone. */
+static void measured_times_correct_costs(void **state) {
+    (void)state;
+    qb_space_edge edges[] = {{0, 1, 1}, {1, 2, 1}};
+    qb_space space = {.n = 3, .n_edges = 2, .edge = edges};
+    double more[] = {1, 4, 2}, apart[] = {1, 1, 1}, saved[] = {0.5, 0.5};
+    qb_costs costs = {&space, more, apart, saved};
+    const bool first_two[] = {true, true, false}, all[] = {true, true, true};
+    for (int i = 0; i < 50; i++) qb_costs_correct(&costs, first_two, 2);
+    assert_true(fabs(qb_costs_of(&costs, first_two) - 2) < 1e-6);
+    assert_true(more[0] < 1 && 4 - more[1] > 1 - more[0] && saved[0] > 0.5);
+    assert_true(more[2] == 2 && saved[1] == 0.5);
+    for (int i = 0; i < 50; i++) qb_costs_correct(&costs, all, 1);
+    assert_true(fabs(qb_costs_of(&costs, all) - 1) < 1e-6);
+}
+
 /* ---- the journal ----------------------------------------------------------------------------- */
 
 static json_t *of(int samples) { return json_pack("{s:s, s:i}", "model", "m", "samples", samples); }
@@ -147,6 +164,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_fastest_within_the_limits_is_picked),
     cmocka_unit_test(a_point_of_the_front_has_no_better_one),
     cmocka_unit_test(neighbours_go_together),
+    cmocka_unit_test(measured_times_correct_costs),
     cmocka_unit_test(a_torn_journal_goes_on),
 };
 
