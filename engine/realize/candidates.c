@@ -79,7 +79,7 @@ static size_t copied_bytes(const qb_lowering *b, const qb_group *group, const qb
             p->in[i].shape.rank != p->out.shape.rank)
             continue;
         const qb_desc want = qb_lower_desc(b, group->in[i], layout);
-        if (!qb_lower_lies_as(b, group->in[i], &want, false)) bytes += qb_desc_bytes(&want);
+        if (qb_lower_find(b, group->in[i], &want, false) < 0) bytes += qb_desc_bytes(&want);
     }
     return bytes;
 }

@@ -85,23 +85,18 @@ int32_t qb_lower_first(const qb_lowering *b, int32_t value, bool device) {
     return -1;
 }
 
-/* A layout that reads as `want` on the device or on the host; -1 when there is none yet. */
-static int32_t find(const qb_lowering *b, int32_t value, const qb_desc *want, bool device) {
+int32_t qb_lower_find(const qb_lowering *b, int32_t value, const qb_desc *want, bool device) {
     const qb_engine *e = b->engine;
     for (int32_t id = b->value[value].layout; id >= 0; id = e->layouts[id].next)
         if (qb_layout_on_device(e, id) == device && reads_as(&e->layouts[id].desc, want)) return id;
     return -1;
 }
 
-bool qb_lower_lies_as(const qb_lowering *b, int32_t value, const qb_desc *want, bool device) {
-    return find(b, value, want, device) >= 0;
-}
-
 bool qb_lower_needs_copy(const qb_lowering *b, int32_t value, const qb_desc *want, qb_desc *have) {
     int32_t from = qb_lower_first(b, value, true);
     if (from < 0) from = qb_lower_first(b, value, false); /* will be moved there as it is */
     if (from < 0) from = b->value[value].source;
-    if (from < 0 || find(b, value, want, true) >= 0) return false;
+    if (from < 0 || qb_lower_find(b, value, want, true) >= 0) return false;
     *have = b->engine->layouts[from].desc;
     return !reads_as(have, want);
 }
@@ -207,7 +202,7 @@ static bool skips_rounding(qb_lowering *b, int32_t value, int32_t from, const qb
 
 int32_t qb_lower_require(qb_lowering *b, int32_t value, const qb_desc *want, bool device) {
     int32_t from = origin(b, value, device);
-    int32_t found = find(b, value, want, device);
+    int32_t found = qb_lower_find(b, value, want, device);
     if (found >= 0) return found;
     if (skips_rounding(b, value, from, want)) {
         const qb_desc rounded = qb_lower_desc(b, value, QB_LAYOUT_ROW);

@@ -166,8 +166,8 @@ int32_t qb_lower_buffer(qb_lowering *b, qb_buffer_kind kind, int32_t index, cons
 int32_t qb_lower_layout(qb_lowering *b, int32_t value, const qb_desc *desc, int32_t buffer);
 /* A new arena buffer with a layout in it, on the device or on the host. */
 int32_t qb_lower_fresh(qb_lowering *b, int32_t value, const qb_desc *desc, bool device);
-/* Is the value there in this form? */
-bool qb_lower_lies_as(const qb_lowering *b, int32_t value, const qb_desc *want, bool device);
+/* A layout that reads as `want` on the device or on the host; -1 when there is none yet. */
+int32_t qb_lower_find(const qb_lowering *b, int32_t value, const qb_desc *want, bool device);
 /* Does the device have to copy this form of a value, which it has or is given, from another
  * (*have)? */
 bool qb_lower_needs_copy(const qb_lowering *b, int32_t value, const qb_desc *want, qb_desc *have);
