@@ -188,7 +188,7 @@ static void nothing_usable_is_an_error(void **state) {
     fixture_text(folder, "list.txt", "# nothing\n\n");
     expect_error("empty", NULL, QB_STATUS_NOTFOUND, "no JPEG or PNG images");
     expect_error("missing", NULL, QB_STATUS_NOTFOUND, "No such file");
-    expect_error("model.bin", NULL, QB_STATUS_UNSUPPORTED, "class_folder (");
+    expect_error("model.bin", NULL, QB_STATUS_UNSUPPORTED, "class_folder,");
     expect_error("list.txt", NULL, QB_STATUS_NOTFOUND, "no sample");
     expect_error("list.txt", &(qb_dataset_options){.max_samples = -1}, QB_STATUS_INVALID, "-1");
 }
