@@ -69,6 +69,8 @@ static void no_winner_by_noise(void **state) {
         lacks(page, "cannot be told apart");
         free(page);
         if (one_plan) {
+            qb_free(own->plan);
+            qb_free(other->plan);
             own->plan = qb_strdup(&cx, "5b3a277c");
             other->plan = qb_strdup(&cx, "5b3a277c");
         } else {
