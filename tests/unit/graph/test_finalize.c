@@ -1,6 +1,7 @@
 /* What engines make of a graph before they group it (qb_finalize_moves): the results stay. */
 #include "graph/fusion.h"
 #include "random_graph.h"
+#include "run_passes.h"
 
 static int32_t finalize(maker *m) {
     qb_graph *after;
@@ -27,6 +28,48 @@ static void three_nodes_are_a_group_norm(void **state) {
     assert_true(finalize(&m) > 0);
     assert_int_equal(count_op(m.graph, "GroupNormalization"), 1);
     assert_int_equal(count_op(m.graph, "Reshape"), 0);
+    maker_release(&m);
+}
+
+/* A Reshape of quantized values may dequantize them; the norm reads them before it. Parameters of
+ * another result stay where they are. */
+static void group_norms_take_quantized_values(void **state) {
+    (void)state;
+    for (int odd = 0; odd < 2; odd++) {
+        maker m;
+        int32_t n;
+        maker_init(&m, 5);
+        const int32_t x = NODE(&m, "Relu", "r", make_input(&m, "x", DIMS(2, 6, 4, 5)));
+        make_quantized(&m, x, 0.02f, 3);
+        const int32_t parts = NODE(&m, "Reshape", "parts", x, INTS(&m, "to", 0, 3, -1));
+        if (odd) make_quantized(&m, parts, 0.05f, 0);
+        const int32_t norm =
+            NODE(&m, "InstanceNormalization", "norm", parts, make_uniform(&m, "g", DIMS(3), 0.5, 2),
+                 make_random(&m, "b", DIMS(3)));
+        const int32_t back = NODE(&m, "Reshape", "back", norm, INTS(&m, "from", 2, 6, 4, 5));
+        make_output(&m, NODE(&m, "Relu", "y", back));
+        assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+        assert_int_equal(count_op(m.graph, "GroupNormalization"), !odd);
+        if (!odd) expect_input(&m, "back", 0, "r");
+        maker_release(&m);
+    }
+}
+
+/* Sums repeat what an Expand does, as far as the result stays as large. */
+static void sums_read_before_an_expand(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 9);
+    const int32_t often = INTS(&m, "often", 1, 1, 5), rows = INTS(&m, "rows", 4, 1, 1);
+    const int32_t a = NODE(&m, "Expand", "a2", make_input(&m, "a", DIMS(4, 3, 1)), often);
+    const int32_t b = NODE(&m, "Expand", "b2", make_input(&m, "b", DIMS(1, 3, 5)), rows);
+    const int32_t c = NODE(&m, "Expand", "c2", make_input(&m, "c", DIMS(4, 3, 1)), often);
+    make_output(&m, NODE(&m, "Add", "y", a, b));
+    make_output(&m, NODE(&m, "Mul", "z", a, c)); /* one of them has to */
+    assert_true(finalize(&m) > 0);
+    expect_input(&m, "y", 0, "a");
+    expect_input(&m, "y", 1, "b");
+    assert_int_equal(count_op(m.graph, "Expand"), 1);
     maker_release(&m);
 }
 
@@ -201,6 +244,8 @@ static void dense_concats_share_their_beginning(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(three_nodes_are_a_group_norm),
+    cmocka_unit_test(group_norms_take_quantized_values),
+    cmocka_unit_test(sums_read_before_an_expand),
     cmocka_unit_test(other_sizes_stay),
     cmocka_unit_test(boxes_are_filled_from_padding),
     cmocka_unit_test(tables_made_of_columns_are_boxes),
