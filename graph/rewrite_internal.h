@@ -150,6 +150,10 @@ qb_status qb_node_set_string(qb_rewrite *rw, int32_t node, const char *attr, con
 qb_status qb_node_set_ints(qb_rewrite *rw, int32_t node, const char *attr, const int64_t *value,
                            int32_t n);
 
+/* A window's pads, with auto_pad resolved: begin of each of n axes, then end of each. False: they
+ * follow from sizes that are not known. */
+bool qb_node_pads(qb_rewrite *rw, const qb_node *node, int32_t n, int64_t *pads);
+
 /* Mul and Div scale, Add and Sub shift. */
 typedef enum qb_affine { QB_AFFINE_NONE, QB_AFFINE_SCALE, QB_AFFINE_SHIFT } qb_affine;
 qb_affine qb_affine_of(const qb_node *node);

@@ -5,7 +5,6 @@
  * Windows may differ in size and padding, groups may divide each other. What would multiply more
  * than both do stays: 1 x 3 beside 3 x 1, 1 x 1 beside a depthwise 3 x 3. */
 #include <math.h>
-#include <string.h>
 
 #include "graph/passes_internal.h"
 
@@ -19,25 +18,25 @@ typedef struct branch {
     int64_t begin[MAX_SPATIAL], end[MAX_SPATIAL];
 } branch;
 
-static bool read_window(const qb_node *node, const qb_shape *weight, branch *b) {
-    const qb_ints stride = qb_node_ints(node, "strides"), pads = qb_node_ints(node, "pads");
-    const qb_ints dilation = qb_node_ints(node, "dilations");
-    if (strcmp(qb_node_string(node, "auto_pad", "NOTSET"), "NOTSET") != 0) return false;
+static bool read_window(qb_rewrite *rw, const qb_node *node, const qb_shape *weight, branch *b) {
+    const qb_ints stride = qb_node_ints(node, "strides"),
+                  dilation = qb_node_ints(node, "dilations");
+    int64_t pads[2 * MAX_SPATIAL];
     if ((stride.n && stride.n != b->n) || (dilation.n && dilation.n != b->n) ||
-        (pads.n && pads.n != 2 * b->n))
+        !qb_node_pads(rw, node, b->n, pads))
         return false;
     for (int32_t i = 0; i < b->n; i++) {
         b->kernel[i] = weight->dim[2 + i];
         b->stride[i] = stride.n ? stride.v[i] : 1;
         b->dilation[i] = dilation.n ? dilation.v[i] : 1;
-        b->begin[i] = pads.n ? pads.v[i] : 0;
-        b->end[i] = pads.n ? pads.v[b->n + i] : 0;
+        b->begin[i] = pads[i];
+        b->end[i] = pads[b->n + i];
     }
     return true;
 }
 
 /* The Conv of constants that makes the value for node `add` alone. */
-static bool read_branch(const qb_rewrite *rw, int32_t value, int32_t add, branch *b) {
+static bool read_branch(qb_rewrite *rw, int32_t value, int32_t add, branch *b) {
     const qb_graph *graph = rw->graph;
     *b = (branch){.node = qb_rewrite_from(rw, value, "Conv")};
     if (b->node < 0 || graph->values[value].kept || !qb_value_is_plain(graph, value) ||
@@ -55,7 +54,7 @@ static bool read_branch(const qb_rewrite *rw, int32_t value, int32_t add, branch
     b->group = qb_node_int(node, "group", 1);
     b->out = shape->dim[0];
     b->in = shape->dim[1] * b->group;
-    return read_window(node, shape, b);
+    return read_window(rw, node, shape, b);
 }
 
 static int64_t products(const branch *b) {

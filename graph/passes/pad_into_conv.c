@@ -40,8 +40,7 @@ static bool read_padding(const qb_graph *graph, const qb_node *pad, padding *p) 
     return p->begin[0] == 0 && p->end[0] == 0 && p->begin[1] == 0 && p->end[1] == 0;
 }
 
-/* The node's own pads, with auto_pad resolved: begin of each spatial axis, then end of each. */
-static bool own_pads(qb_rewrite *rw, const qb_node *node, int32_t n, int64_t *pads) {
+bool qb_node_pads(qb_rewrite *rw, const qb_node *node, int32_t n, int64_t *pads) {
     const qb_graph *graph = rw->graph;
     const char *mode = qb_node_string(node, "auto_pad", "NOTSET");
     memset(pads, 0, 2 * (size_t)n * sizeof *pads);
@@ -89,7 +88,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!qb_value_is_plain(graph, x) || !read_padding(graph, &graph->nodes[pad], &p)) return QB_OK;
     int32_t n = p.rank - 2;
     int64_t own[2 * MAX_SPATIAL], sum[2 * MAX_SPATIAL];
-    if (!own_pads(rw, node, n, own)) return QB_OK;
+    if (!qb_node_pads(rw, node, n, own)) return QB_OK;
     for (int32_t i = 0; i < n; i++) {
         sum[i] = own[i] + p.begin[2 + i];
         sum[n + i] = own[n + i] + p.end[2 + i];
