@@ -2,15 +2,6 @@
  * know; the result loses that dimension again. Both are views. */
 #include "graph/passes_internal.h"
 
-/* A value named after `like`, of its type and quantization. */
-static qb_status value_like(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
-                            int32_t *out) {
-    QB_TRY(qb_rewrite_value(rw, like, suffix, shape, out));
-    rw->graph->values[*out].dtype = rw->graph->values[like].dtype;
-    rw->graph->values[*out].q = rw->graph->values[like].q;
-    return QB_OK;
-}
-
 static qb_status append_view(qb_rewrite *rw, const char *op, int32_t from, int64_t axis,
                              int32_t to) {
     int32_t in[2] = {from, -1};
@@ -28,8 +19,8 @@ static qb_status make_matrix(qb_rewrite *rw, int32_t index, int32_t side) {
     const int32_t lost = shape.rank - (side == 0 && shape.rank > 0);
     for (int32_t d = shape.rank++; d > lost; d--) shape.dim[d] = shape.dim[d - 1];
     shape.dim[lost] = 1;
-    QB_TRY(value_like(rw, vector, "_matrix", &as_matrix, &matrix));
-    QB_TRY(value_like(rw, out, "_matrix", &shape, &product));
+    QB_TRY(qb_rewrite_value(rw, vector, "_matrix", &as_matrix, &matrix));
+    QB_TRY(qb_rewrite_value(rw, out, "_matrix", &shape, &product));
     QB_TRY(append_view(rw, "Unsqueeze", vector, side, matrix));
     in[side] = matrix;
     QB_TRY(qb_rewrite_inputs(rw, index, in, 2));

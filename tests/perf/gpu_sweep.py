@@ -46,9 +46,16 @@ def export_one(folder, name):
 
 
 def exported(a, name):
-    """Exports a network in a process of its own, where it is not there; what went wrong, or None."""
-    if os.path.exists(os.path.join(a.folder, name, "data.npz")):
-        return None
+    """Exports a network in a process of its own, where it is not there, and calibrates it; what went wrong, or None."""
+    if not os.path.exists(os.path.join(a.folder, name, "data.npz")):
+        problem = export_apart(a, name)
+        if problem:
+            return problem
+    Qbench(a, name).calibrate()
+    return None
+
+
+def export_apart(a, name):
     code = f"import gpu_sweep; gpu_sweep.export_one({os.path.abspath(a.folder)!r}, {name!r})"
     try:
         r = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=os.path.dirname(os.path.abspath(__file__)),

@@ -551,6 +551,83 @@ add("raft_small", functools.partial(flow, "raft_small"), ("x", (6, 128, 128), "s
 for n, (inputs, options, _) in __import__("sweep_further").SMALL.items():
     add(n, functools.partial(lambda n: __import__("sweep_further").SMALL[n][2](), n), *inputs, **options)
 
+# ---- the seventy-eight of docs/benchmarks/sweep.md, chosen without looking at what has kernels
+
+for n, size in listed(
+        "deit_tiny_distilled_patch16_224 botnet50ts_256:256 cs3sedarknet_l cspresnext50 dla60x_c ecaresnext26t_32x4d "
+        "gcresnext50ts haloregnetz_b lamhalobotnet50ts_256:256 maxxvitv2_nano_rw_256:256 nfnet_l0 poolformerv2_s12 "
+        "regnetz_b16 resnest26d sebotnet33ts_256:256 sehalonet33ts mobilenetv4_conv_aa_medium "
+        "mobilenetv4_hybrid_medium_075 convnext_zepto_rms efficientvit_b1 efficientvit_m3 edgenext_small_rw fastvit_s12 "
+        "hgnetv2_b4 pit_xs_224 repvit_m1_1 rexnet_150 swiftformer_s tf_efficientnetv2_b0 gcvit_xtiny efficientformer_l3 "
+        "ghostnetv3_100 starnet_s3 lcnet_050 mixnet_m levit_192 xcit_tiny_12_p16_224 convnextv2_pico flexivit_small:240 "
+        "coatnext_nano_rw_224 resnet51q seresnext26ts skresnet34 selecsls60 vovnet57a xception41p dpn68b "
+        "mobilevitv2_075:256 mvitv2_small darknet17:256 resnet33ts:256 fastvit_ma36 vit_pe_core_tiny_patch16_384:384 "
+        "vit_dpwee_patch16_reg1_gap_256:256 vit_dwee_patch16_reg1_gap_256:256 focalnet_tiny_lrf nest_small "
+        "crossvit_15_240:240 tiny_vit_11m_224 hieradet_small:224 inception_next_tiny mobilenetv3_rw "
+        "eva02_small_patch14_224 rdnet_small mambaout_tiny fasternet_s"):
+    add(n, functools.partial(tm, n), image(size))
+
+ENCODER = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+DECODER = dict(vocab_size=1000, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+               max_position_embeddings=256)
+
+
+def unmasked(name, model, config, **sizes):
+    add(name, functools.partial(hf, model, config, **sizes), ids(64, 900))
+
+
+add("hf_poolformer", functools.partial(hf, "PoolFormerModel", "PoolFormerConfig", hidden_sizes=[32, 64, 96, 128], eager=False), image(160))
+add("hf_resnet", functools.partial(hf, "ResNetModel", "ResNetConfig", hidden_sizes=[64, 128, 256, 256], depths=[2, 2, 2, 2], eager=False), image(160))
+add("hf_dinov3", functools.partial(hf, "DINOv3ViTModel", "DINOv3ViTConfig", num_register_tokens=4, **ENCODER), image(160))
+add("hf_dinov3_convnext", functools.partial(hf, "DINOv3ConvNextModel", "DINOv3ConvNextConfig", hidden_sizes=[32, 64, 96, 128], depths=[2, 2, 2, 2],
+    eager=False), image(160))
+add("hf_hgnet", functools.partial(hf, "HGNetV2ForImageClassification", "HGNetV2Config", "logits", eager=False), image(160))
+add("hf_dfine", functools.partial(hf, "DFineForObjectDetection", "DFineConfig", "logits", eager=False, d_model=64, encoder_hidden_dim=64,
+    num_queries=30, decoder_layers=2, encoder_ffn_dim=128, decoder_ffn_dim=128, decoder_in_channels=[64, 64, 64]), image(160), fixed=True)
+add("hf_mask2former", functools.partial(hf, "Mask2FormerForUniversalSegmentation", "Mask2FormerConfig", "masks_queries_logits", eager=False,
+    feature_size=64, mask_feature_size=64, hidden_dim=64, encoder_layers=1, decoder_layers=2, num_queries=20), image(160), fixed=True)
+add("hf_videomae", functools.partial(hf, "VideoMAEModel", "VideoMAEConfig", num_frames=4, image_size=64, tubelet_size=2, **ENCODER), ("x", (4, 3,
+    64, 64), "smooth"))
+add("hf_ast", functools.partial(hf, "ASTModel", "ASTConfig", max_length=128, num_mel_bins=64, **ENCODER), ("x", (128, 64), "smooth"))
+add("hf_sew_d", functools.partial(hf, "SEWDModel", "SEWDConfig", **ENCODER), ("x", (8000,), "smooth"))
+add("hf_w2vbert", functools.partial(hf, "Wav2Vec2BertModel", "Wav2Vec2BertConfig", **ENCODER), ("x", (64, 160), "smooth"))
+add("hf_unispeech_sat", functools.partial(hf, "UniSpeechSatModel", "UniSpeechSatConfig", **ENCODER), ("x", (8000,), "smooth"))
+add("hf_dac", functools.partial(hf, "DacModel", "DacConfig", "audio_codes", encoder_hidden_size=16, decoder_hidden_size=128), ("x", (1, 4800),
+    "smooth"))
+add("hf_hiera", functools.partial(hf, "HieraModel", "HieraConfig", eager=False), image(224))
+add("hf_swiftformer", functools.partial(hf, "SwiftFormerModel", "SwiftFormerConfig", eager=False), image(224))
+add("hf_mobilenet_v1", functools.partial(hf, "MobileNetV1Model", "MobileNetV1Config", eager=False, depth_multiplier=0.5), image(160))
+add("hf_align_vision", functools.partial(hf, "AlignVisionModel", "AlignVisionConfig", eager=False, width_coefficient=0.6, depth_coefficient=0.6),
+    image(160))
+add("hf_siglip2", functools.partial(hf, "Siglip2VisionModel", "Siglip2VisionConfig", **ENCODER), image(160))
+unmasked("hf_ernie", "ErnieModel", "ErnieConfig", vocab_size=1000, **ENCODER)
+unmasked("hf_rocbert", "RoCBertModel", "RoCBertConfig", vocab_size=1000, **ENCODER)
+unmasked("hf_luke", "LukeModel", "LukeConfig", vocab_size=1000, **ENCODER)
+unmasked("hf_yoso", "YosoModel", "YosoConfig", vocab_size=1000, use_expectation=True, **ENCODER)
+unmasked("hf_xmod", "XmodModel", "XmodConfig", vocab_size=1000, default_language="en_XX", **ENCODER)
+unmasked("hf_qwen3_moe", "Qwen3MoeModel", "Qwen3MoeConfig", **DECODER, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64)
+unmasked("hf_mixtral", "MixtralModel", "MixtralConfig", num_local_experts=4, **DECODER)
+unmasked("hf_olmoe", "OlmoeModel", "OlmoeConfig", num_experts=4, num_experts_per_tok=2, **DECODER)
+unmasked("hf_mamba2", "Mamba2Model", "Mamba2Config", vocab_size=1000, hidden_size=64, num_heads=8, head_dim=16, num_hidden_layers=2, state_size=16,
+    n_groups=2, chunk_size=16)
+unmasked("hf_lfm2", "Lfm2Model", "Lfm2Config", **DECODER, layer_types=["conv", "full_attention"])
+unmasked("hf_bamba", "BambaModel", "BambaConfig", **DECODER, mamba_n_heads=8, mamba_d_head=32, mamba_d_state=16, mamba_chunk_size=16,
+    attn_layer_indices=[1])
+unmasked("hf_jamba", "JambaModel", "JambaConfig", **DECODER, use_mamba_kernels=False, num_experts=2)
+unmasked("hf_glm4", "Glm4Model", "Glm4Config", head_dim=32, **DECODER)
+unmasked("hf_deepseek_v3", "DeepseekV3Model", "DeepseekV3Config", vocab_size=1000, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
+    num_attention_heads=4, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, first_k_dense_replace=1,
+    kv_lora_rank=32, q_lora_rank=32, qk_rope_head_dim=16, qk_nope_head_dim=16, v_head_dim=32, moe_intermediate_size=64)
+unmasked("hf_gptoss", "GptOssModel", "GptOssConfig", head_dim=32, num_local_experts=4, **DECODER)
+unmasked("hf_gemma3", "Gemma3TextModel", "Gemma3TextConfig", head_dim=32, **DECODER)
+unmasked("hf_exaone4", "Exaone4Model", "Exaone4Config", **DECODER)
+unmasked("hf_ministral", "Ministral3Model", "Ministral3Config", **DECODER)
+unmasked("hf_seed", "SeedOssModel", "SeedOssConfig", head_dim=32, **DECODER)
+unmasked("hf_xlstm", "xLSTMModel", "xLSTMConfig", vocab_size=1000, hidden_size=64, num_heads=4, num_blocks=2, num_hidden_layers=2)
+unmasked("hf_modernbert_dec", "ModernBertDecoderModel", "ModernBertDecoderConfig", vocab_size=1000, pad_token_id=0, **ENCODER)
+unmasked("hf_nomic", "NomicBertModel", "NomicBertConfig", vocab_size=1000, **ENCODER)
+unmasked("hf_arcee", "ArceeModel", "ArceeConfig", **DECODER)
+
 # ---- the other exporter, other opsets
 
 for n in ("resnet18 mobilenet_v3_small shufflenet_v2_x1_0 convnext_tiny swin_t deeplabv3_mobilenet_v3_large r3d_18 "

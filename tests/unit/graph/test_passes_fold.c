@@ -460,6 +460,62 @@ static void other_sums_of_convolutions_stay(void **state) {
     }
 }
 
+/* --- sum-of-parts ----------------------------------------------------------------------------- */
+
+/* Split attention: branches are stacked, or groups taken apart, weighted and added. */
+static void sums_over_few_parts_become_additions(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const bool stacked = i % 2 == 0, keepdims = i >= 2;
+        maker m;
+        maker_init(&m, 33);
+        const int32_t x = NODE(&m, "Relu", "x1", make_image(&m)), one = INTS(&m, "one", 1);
+        const int32_t a = NODE(&m, "Sigmoid", "a", x), b = NODE(&m, "Tanh", "b", x);
+        int32_t all;
+        if (stacked)
+            all = NODE(&m, "Concat", "all", NODE(&m, "Unsqueeze", "a1", a, one),
+                       NODE(&m, "Unsqueeze", "b1", b, one));
+        else
+            all = NODE(&m, "Concat", "all", a, b);
+        set_int(&m, "axis", 1);
+        if (!stacked) all = NODE(&m, "Reshape", "apart", all, INTS(&m, "sizes", 0, 2, 4, 6, 6));
+        const int32_t mean = NODE(&m, "ReduceSum", "sum", all, one);
+        set_int(&m, "keepdims", keepdims);
+        make_output(&m, NODE(&m, "Relu", "y", mean));
+        const int32_t weights = NODE(&m, "Softmax", "w", make_random(&m, "v", DIMS(2, 4, 1, 1)));
+        set_int(&m, "axis", 0);
+        make_output(&m, NODE(&m, "ReduceSum", "z", NODE(&m, "Mul", "weighted", all, weights), one));
+        set_int(&m, "keepdims", keepdims);
+        make_output(&m, NODE(&m, "ReduceMax", "most", NODE(&m, "Sub", "less", all, weights), one));
+        set_int(&m, "keepdims", keepdims);
+        assert_int_equal(optimize(&m, "sum-of-parts", TOLERANCE), 3);
+        assert_int_equal(count_op(m.graph, "ReduceSum"), 0);
+        assert_int_equal(count_op(m.graph, "ReduceMax"), 0);
+        maker_release(&m);
+    }
+}
+
+/* Many parts, parts that lie among each other, values that are read otherwise: one reduction. */
+static void other_sums_over_a_dimension_stay(void **state) {
+    (void)state;
+    const struct {
+        int64_t sizes[5];
+        int64_t axis;
+    } cases[] = {{{0, 2, 2, 6, 6}, 2}, {{0, 4, 1, 6, 6}, 3}, {{0, 4, 3, 2, 6}, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        maker m;
+        maker_init(&m, 34);
+        const int64_t *d = cases[i].sizes;
+        const int32_t x = NODE(&m, "Relu", "x1", make_image(&m));
+        const int32_t apart =
+            NODE(&m, "Reshape", "apart", x, INTS(&m, "sizes", d[0], d[1], d[2], d[3], d[4]));
+        make_output(&m, NODE(&m, "ReduceSum", "y", apart, INTS(&m, "axes", cases[i].axis)));
+        optimize_unchecked(&m, "sum-of-parts");
+        assert_int_equal(count_op(m.graph, "ReduceSum"), 1);
+        maker_release(&m);
+    }
+}
+
 /* --- pad-into-conv --------------------------------------------------------------------------- */
 
 static void zero_padding_moves_into_convolutions(void **state) {
@@ -764,6 +820,8 @@ int main(void) {
         cmocka_unit_test(what_is_no_image_keeps_its_arithmetic),
         cmocka_unit_test(convolutions_that_are_added_become_one),
         cmocka_unit_test(other_sums_of_convolutions_stay),
+        cmocka_unit_test(sums_over_few_parts_become_additions),
+        cmocka_unit_test(other_sums_over_a_dimension_stay),
         cmocka_unit_test(zero_padding_moves_into_convolutions),
         cmocka_unit_test(other_padding_stays),
         cmocka_unit_test(padding_of_quantized_values_stays),
