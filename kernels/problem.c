@@ -99,8 +99,7 @@ static bool is_one_pixel(const qb_window *w) {
 
 bool qb_problem_is_scale(const qb_problem *p) {
     return p->kind == QB_KIND_CONV && p->group > 1 && p->group == p->in[QB_IN_DATA].shape.dim[1] &&
-           p->group == p->out.shape.dim[1] && is_one_pixel(&p->window) &&
-           !qb_problem_has(p, QB_IN_RESIDUAL);
+           p->group == p->out.shape.dim[1] && is_one_pixel(&p->window);
 }
 
 static double count_of(const qb_shape *shape, int32_t from) {

@@ -3,6 +3,7 @@
 #ifndef QB_CPU_ACT_INTERNAL_H
 #define QB_CPU_ACT_INTERNAL_H
 
+#include "erf_internal.h"
 #include "simd_internal.h"
 
 #if QB_X86
@@ -54,26 +55,24 @@ QB_V vf qb_tanh(vf x) {
     return vf_div(m, vf_add(m, vf_set(2.0f)));
 }
 
-/* 0.5 x (1 + erf(x / sqrt 2)), where 1 - erf(z) = t (a1 + t (a2 + ...)) e^(-z^2), t = 1 / (1 + p z)
- * for z >= 0 (Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26, error 1.5e-7). */
+/* erf, without the bound of its result: 4e-7 beyond 1 at most. */
+QB_V vf qb_erf(vf x) {
+    static const float p[] = QB_ERF_P, q[] = QB_ERF_Q;
+    x = vf_min(vf_set(QB_ERF_BOUND), vf_max(vf_set(-QB_ERF_BOUND), x));
+    const vf square = vf_mul(x, x);
+    vf above = vf_set(p[0]), below = vf_set(q[0]);
+    QB_UNROLL for (size_t i = 1; i < sizeof p / sizeof *p; i++) above =
+        vf_fma(above, square, vf_set(p[i]));
+    QB_UNROLL for (size_t i = 1; i < sizeof q / sizeof *q; i++) below =
+        vf_fma(below, square, vf_set(q[i]));
+    return vf_div(vf_mul(x, above), below);
+}
+
+/* 0.5 x (1 + erf(x / sqrt 2)); below -5.5, where a rounding of erf would count x times, 0. */
 QB_V vf qb_gelu(vf x) {
-    const vf one = vf_set(1.0f), half = vf_set(0.5f);
-    vf z = vf_abs(vf_mul(x, vf_set(0x1.6a09e6p-1f)));
-    vf t = vf_div(one, vf_fma(vf_set(0.3275911f), z, one));
-    vf p = vf_set(1.061405429f);
-    p = vf_fma(p, t, vf_set(-1.453152027f));
-    p = vf_fma(p, t, vf_set(1.421413741f));
-    p = vf_fma(p, t, vf_set(-0.284496736f));
-    p = vf_fma(p, t, vf_set(0.254829592f));
-    p = vf_mul(p, t);
-    vf tail = vf_mul(p, qb_exp(vf_sub(vf_set(0.0f), vf_mul(z, z))));
-    tail = vf_mul(half, tail); /* the normal distribution's weight beyond |x| */
-    vmask negative = vf_less(x, vf_set(0.0f));
-    vf share = vf_select(negative, tail, vf_sub(one, tail));
-    vf y = vf_mul(x, share);
-    /* minus infinity: 0 times infinity would be NaN */
-    vmask gone = vf_less(x, vf_set(-40.0f));
-    return vf_select(gone, vf_set(0.0f), y);
+    const vf half = vf_mul(vf_set(0.5f), x);
+    const vf y = vf_fma(half, qb_erf(vf_mul(vf_set(0x1.6a09e6p-1f), x)), half);
+    return vf_select(vf_less(x, vf_set(-5.5f)), vf_set(0.0f), y);
 }
 
 /* 0.5 x (1 + tanh(u)) = x / (1 + e^(-2u)) with u = sqrt(2 / pi) (x + 0.044715 x^3) */

@@ -8,6 +8,7 @@
 
 #include "base/vector_loop.h"
 #include "cpu_internal.h"
+#include "erf_internal.h"
 
 static inline __attribute__((always_inline)) float of_bits(uint32_t bits) {
     float v;
@@ -107,23 +108,13 @@ INLINE fast_tanh(float x) {
     return fabsf(x) < 0.5f ? near : far;
 }
 
-/* 1 - erf(z) = t (a1 + t (a2 + ...)) e^(-z^2), t = 1 / (1 + p z) for z >= 0 (Abramowitz and Stegun,
- * Handbook of Mathematical Functions, 7.1.26, error 1.5e-7); near zero the Taylor series. */
 INLINE fast_erf(float x) {
-    const float z = fabsf(x), t = 1.0f / (0.3275911f * z + 1.0f), q = x * x;
-    float p = 1.061405429f;
-    p = p * t - 1.453152027f;
-    p = p * t + 1.421413741f;
-    p = p * t - 0.284496736f;
-    p = p * t + 0.254829592f;
-    const float far = 1.0f - p * t * fast_exp(-z * z), near_scale = 1.12837917f;
-    float near = -1.0f / 1320;
-    near = near * q + 1.0f / 216;
-    near = near * q - 1.0f / 42;
-    near = near * q + 1.0f / 10;
-    near = near * q - 1.0f / 3;
-    near = (near * q * x + x) * near_scale;
-    return z < 0.5f ? near : copysignf(far, x);
+    static const float p[] = QB_ERF_P, q[] = QB_ERF_Q;
+    const float z = fast_clip(x, -QB_ERF_BOUND, QB_ERF_BOUND), square = z * z;
+    float above = p[0], below = q[0];
+    QB_UNROLL for (size_t i = 1; i < sizeof p / sizeof *p; i++) above = above * square + p[i];
+    QB_UNROLL for (size_t i = 1; i < sizeof q / sizeof *q; i++) below = below * square + q[i];
+    return fast_clip(z * above / below, -1.0f, 1.0f);
 }
 
 /* x tanh(log(1 + e^x)) = x (u^2 + 2 u) / (u^2 + 2 u + 2) with u = e^x. */

@@ -139,7 +139,8 @@ static void lower(trial *t) {
     const qb_kind kind = t->c->problem.kind;
     bool copy = kind == QB_KIND_COPY || kind == QB_KIND_STRIDED_COPY;
     bool slices = random_chance(t->rng, 40);
-    bool turns = copy || qb_problem_is_scale(&t->c->problem);
+    bool turns = copy || (qb_problem_is_scale(&t->c->problem) &&
+                          !qb_problem_has(&t->c->problem, QB_IN_RESIDUAL));
     if (copy && layout == QB_LAYOUT_ANY) layout = QB_LAYOUT_NHWC;
     t->problem = t->c->problem;
     t->problem.in = t->in;
