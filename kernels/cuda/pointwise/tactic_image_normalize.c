@@ -32,7 +32,8 @@ static bool plan(const qb_problem *p, qb_cuda_elementwise *e) {
 
 static bool cuda_image_supports(const qb_problem *p, const bool *constant) {
     qb_cuda_elementwise e;
-    return qb_problem_is_scale(p) && !qb_problem_has(p, QB_IN_RESIDUAL) && p->act.kind == QB_ACT_NONE && constants_fit(p, constant) &&
+    return qb_problem_is_scale(p) && !qb_problem_has(p, QB_IN_RESIDUAL) &&
+           p->act.kind == QB_ACT_NONE && constants_fit(p, constant) &&
            is_image(&p->in[QB_IN_DATA]) && p->out.layout == QB_LAYOUT_NHWC && plan(p, &e);
 }
 
