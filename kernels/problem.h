@@ -331,7 +331,8 @@ int32_t qb_cell_gates(qb_cell_kind cell);
 void qb_problem_parts(const qb_problem *p, qb_desc *between, qb_problem *conv, qb_problem *pool);
 
 bool qb_problem_has(const qb_problem *p, int32_t input);
-/* A depthwise CONV whose window is one pixel: x scale[c] + shift[c], perhaps with a residual? */
+/* A depthwise CONV whose window is one pixel: x scale[c] + shift[c], perhaps with a residual and an
+ * activation? */
 bool qb_problem_is_scale(const qb_problem *p);
 /* A MATMUL_INTEGER of operands without scales, with zero points of their types: one, or one for
  * each column of a weight of two dimensions? */

@@ -19,6 +19,7 @@ import concurrent.futures
 import functools
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -113,7 +114,7 @@ class Qbench:
         return json.loads(self.call(
             "bench", "--model", "model.onnx", "--providers", "cuda", "--precision", precision, "--batch", str(batch), "--json", "-",
             "-q", "--noDataTransfers", "--no-check", "--timingCacheFile", "timing.cache", "--duration", "0.3", "--warmUp", "100",
-            "--exportLayerInfo", "layers.json", *more))
+            "--exportLayerInfo", "layers.json", *self.a.options, *more))
 
     def layers(self):
         with open(os.path.join(self.folder, "layers.json")) as f:
@@ -229,6 +230,7 @@ def main():
     p.add_argument("--batches", type=lambda t: [int(n) for n in t.split(",")], default=[1, 32])
     p.add_argument("--seconds", type=float, default=1e9)
     p.add_argument("--export", type=int, default=0, metavar="JOBS", help="export what is not there, so many at once")
+    p.add_argument("--options", type=shlex.split, default=[], help="more options of qbench bench, such as --tacticSources=-CUDNN")
     p.add_argument("--outputs", choices=("fp32", "fp16"), default="fp32", help="whose outputs are compared")
     p.add_argument("--markdown", help="page whose table is written anew, from the rows in the JSON")
     a = p.parse_args()
