@@ -34,10 +34,12 @@ static bool is_stack(const parts *p, const qb_node *node, int32_t axis) {
     return true;
 }
 
-/* A view of n groups along `axis`, which lie behind each other along the same axis of its input. */
+/* A view of n groups of channels, which lie behind each other: slices of channels last, which
+ * kernels take as they are. */
 static bool is_taken_apart(const parts *p, const qb_node *node, int32_t axis) {
     const qb_shape *out = &p->rw->graph->values[node->out[0]].shape;
-    if (!qb_node_is_view(node) || axis + 1 >= out->rank || out->dim[axis + 1] < 1) return false;
+    if (axis != 1 || !qb_node_is_view(node) || axis + 1 >= out->rank || out->dim[axis + 1] < 1)
+        return false;
     const qb_shape *in = &p->rw->graph->values[node->in[0]].shape, rest = without(out, axis);
     if (in->rank != rest.rank) return false;
     for (int32_t d = 0; d < rest.rank; d++)
