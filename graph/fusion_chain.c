@@ -9,14 +9,9 @@
 
 /* --- which operators -------------------------------------------------------------------------- */
 
-static bool is_float(const qb_value *v) {
-    return v->q.n == 0 ? v->dtype == QB_DTYPE_F32
-                       : v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
-}
-
 static bool is_condition(const qb_value *v) { return v->q.n == 0 && v->dtype == QB_DTYPE_BOOL; }
 
-static bool is_number(const qb_value *v) { return is_float(v) || is_condition(v); }
+static bool is_number(const qb_value *v) { return qb_value_has_one_scale(v) || is_condition(v); }
 
 static bool is_integer(const qb_value *v) {
     return v->q.n == 0 && (v->dtype == QB_DTYPE_S32 || v->dtype == QB_DTYPE_S64);
@@ -112,7 +107,7 @@ static bool is_constant(const pattern *d, int32_t value, float *out) {
         *out = (float)number;
         return fabs(number) <= LARGEST_EXACT;
     }
-    if (!is_float(v)) return false;
+    if (!qb_value_has_one_scale(v)) return false;
     if (v->q.n == 0) {
         if (!qb_value_scalar(graph, value, &number)) return false;
         *out = (float)number;
@@ -280,8 +275,8 @@ static bool grow(const qb_fusing *c, pattern *d, growth *g) {
  * binary operator alone, whose kernel knows no tables. */
 static bool is_table(const qb_fusing *c, const pattern *d) {
     const qb_value *x = &c->graph->values[d->in[0]], *y = &c->graph->values[d->group.out];
-    return d->chain.n_in == 1 && d->group.kind != QB_KIND_BINARY && x->q.n == 1 && is_float(x) &&
-           is_number(y) && qb_shape_equal(&x->shape, &y->shape);
+    return d->chain.n_in == 1 && d->group.kind != QB_KIND_BINARY && x->q.n == 1 &&
+           qb_value_has_one_scale(x) && is_number(y) && qb_shape_equal(&x->shape, &y->shape);
 }
 
 /* As long as it gets; but a table stays one. False: it is the group alone. */

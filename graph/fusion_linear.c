@@ -34,8 +34,8 @@ static bool is_identity(const float *weights, int64_t out, int64_t in) {
 /* The next value of this shape, of a node with these inputs. */
 static qb_status add_node(qb_rewrite *rw, const char *op, int32_t like, const char *suffix,
                           const qb_shape *shape, const int32_t in[2], int32_t *out) {
-    QB_TRY(qb_rewrite_value(rw, like, suffix, shape, out));
-    return qb_rewrite_append(rw, qb_op_find(op, ""), in, 2, *out);
+    QB_TRY(qb_rewrite_plain(rw, like, suffix, shape, out));
+    return qb_rewrite_append(rw, qb_op_find(op, ""), in, in[1] < 0 ? 1 : 2, *out);
 }
 
 static qb_status add_reshape(resizing *r, const qb_shape *shape) {
@@ -101,6 +101,18 @@ static bool is_small(const qb_shape *x, const qb_shape *y) {
     return true;
 }
 
+/* The last of the products has the result's elements: node `index` becomes the view of them, or
+ * what quantizes it. */
+static qb_status end_resize(resizing *r, int32_t index) {
+    const qb_shape whole = r->rw->graph->values[r->y].shape;
+    const bool quantized = r->rw->graph->values[r->y].q.n > 0;
+    int32_t in[2] = {r->now, -1};
+    QB_TRY(qb_rewrite_int64s(r->rw, r->y, "_size", whole.dim, whole.rank, &in[1]));
+    if (!quantized) return qb_rewrite_node(r->rw, index, qb_op_find("Reshape", ""), in, 2, r->y);
+    QB_TRY(add_node(r->rw, "Reshape", r->y, "_resized", &whole, in, &r->now));
+    return qb_rewrite_node(r->rw, index, qb_op_find("Identity", ""), &r->now, 1, r->y);
+}
+
 static qb_status match_resize(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
@@ -109,19 +121,19 @@ static qb_status match_resize(qb_rewrite *rw, int32_t index) {
     qb_desc in[QB_MAX_INPUTS];
     qb_problem problem;
     bool known;
-    if (!qb_shape_known(from) || !qb_shape_known(to) || !qb_value_is_plain(graph, x) ||
-        !qb_value_is_plain(graph, y) || !is_small(from, to) ||
+    if (!qb_shape_known(from) || !qb_shape_known(to) ||
+        !qb_value_has_one_scale(&graph->values[x]) || !qb_value_has_one_scale(&graph->values[y]) ||
+        !is_small(from, to) ||
         (qb_node_problem(graph, node, in, &problem) && rw->accept(rw->user, &problem)))
         return QB_OK;
     QB_TRY(qb_node_resize_weights(rw->cx, graph, node, 0, NULL, &known));
     if (!known) return QB_OK;
     resizing r = {.rw = rw, .node = index, .y = y, .now = x, .shape = *from};
-    int32_t last[2];
-    const qb_shape whole = *to;
-    for (int32_t d = whole.rank - 1; d >= 0; d--) QB_TRY(resize_along(&r, d));
-    last[0] = r.now;
-    QB_TRY(qb_rewrite_int64s(rw, y, "_size", whole.dim, whole.rank, &last[1]));
-    QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Reshape", ""), last, 2, y));
+    const int32_t rank = to->rank, whole[2] = {x, -1};
+    if (graph->values[x].q.n > 0)
+        QB_TRY(add_node(rw, "Identity", x, "_float", &r.shape, whole, &r.now));
+    for (int32_t d = rank - 1; d >= 0; d--) QB_TRY(resize_along(&r, d));
+    QB_TRY(end_resize(&r, index));
     qb_rewrite_changed(rw);
     return QB_OK;
 }

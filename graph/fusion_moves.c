@@ -11,11 +11,6 @@
 #include "graph/graph_internal.h"
 #include "graph/passes_internal.h"
 
-static bool is_float(const qb_value *v) {
-    return v->q.n == 0 ? v->dtype == QB_DTYPE_F32
-                       : v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
-}
-
 static qb_status convert(qb_rewrite *rw, int32_t from, int32_t to) {
     qb_rewrite_changed(rw);
     return qb_rewrite_append(rw, qb_op_find("Identity", ""), &from, 1, to);
@@ -136,19 +131,10 @@ static qb_status split(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-/* A value in floats, whatever form `like` has. */
-static qb_status add_real(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
-                          int32_t *out) {
-    QB_TRY(qb_rewrite_value(rw, like, suffix, shape, out));
-    rw->graph->values[*out].dtype = QB_DTYPE_F32;
-    rw->graph->values[*out].q = (qb_qparams){.axis = -1};
-    return QB_OK;
-}
-
 static qb_status append_real(qb_rewrite *rw, const char *op, int32_t a, int32_t b, int32_t like,
                              const qb_shape *shape, int32_t *out) {
     const int32_t in[] = {a, b};
-    QB_TRY(add_real(rw, like, "part", shape, out));
+    QB_TRY(qb_rewrite_plain(rw, like, "part", shape, out));
     return qb_rewrite_append(rw, qb_op_find(op, ""), in, b < 0 ? 1 : 2, *out);
 }
 
@@ -162,8 +148,8 @@ static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
     const int64_t axis = given < 0 ? given + shape.rank : given;
     qb_shape line = shape;
     int32_t axes, most, centred, power, sum, shift;
-    if (!qb_shape_known(&shape) || shape.rank < 1 || !is_float(&graph->values[x]) ||
-        !is_float(&graph->values[y]))
+    if (!qb_shape_known(&shape) || shape.rank < 1 || !qb_value_has_one_scale(&graph->values[x]) ||
+        !qb_value_has_one_scale(&graph->values[y]))
         return QB_OK;
     line.dim[axis] = 1;
     QB_TRY(qb_rewrite_int64s(rw, y, "axes", &axis, 1, &axes));
@@ -191,7 +177,7 @@ static bool is_constant(const qb_rewrite *rw, const qb_node *node) {
         if (v && !v->data) return false;
         quantized = quantized || (v && v->q.n > 0);
     }
-    return quantized && is_float(&graph->values[node->out[0]]);
+    return quantized && qb_value_has_one_scale(&graph->values[node->out[0]]);
 }
 
 /* Such a node computes with the reals, and so is folded; its result is quantized behind it. */
@@ -204,7 +190,7 @@ static qb_status match_constant(qb_rewrite *rw, int32_t index) {
     const qb_shape shape = graph->values[y].shape;
     int32_t real;
     if (graph->values[y].q.n == 0) return QB_OK;
-    QB_TRY(add_real(rw, y, "real", &shape, &real));
+    QB_TRY(qb_rewrite_plain(rw, y, "real", &shape, &real));
     graph->nodes[index].out[0] = real;
     qb_rewrite_touch(rw, index);
     return convert(rw, real, y);
@@ -247,7 +233,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!qb_shape_known(&x->shape) || !qb_shape_known(&y->shape)) return QB_OK;
     if (x->data) return QB_OK;
     if (node->n_out > 1) return qb_node_is(node, "Split") ? split(rw, index) : QB_OK;
-    if (!is_float(x) || !is_float(y)) return QB_OK;
+    if (!qb_value_has_one_scale(x) || !qb_value_has_one_scale(y)) return QB_OK;
     if (qb_node_is(node, "Identity") || qb_qparams_same(&x->q, &y->q)) return QB_OK;
     return finalize(rw, index);
 }

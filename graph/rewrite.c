@@ -197,6 +197,14 @@ qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, con
     return QB_OK;
 }
 
+qb_status qb_rewrite_plain(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
+                           int32_t *out) {
+    QB_TRY(qb_rewrite_value(rw, like, suffix, shape, out));
+    rw->graph->values[*out].dtype = QB_DTYPE_F32;
+    rw->graph->values[*out].q = (qb_qparams){.axis = -1};
+    return QB_OK;
+}
+
 static void *attr_slot(qb_rewrite *rw, int32_t node, const char *attr, qb_attr_type type) {
     const qb_node *n = &rw->graph->nodes[node];
     for (const qb_attr_desc *d = n->op->attrs; d && d->name; d++)

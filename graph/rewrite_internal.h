@@ -28,6 +28,8 @@ int32_t qb_node_in(const qb_node *node, int32_t i);
 bool qb_value_is_const(const qb_graph *graph, int32_t value);
 /* Float 32 without quantization parameters? */
 bool qb_value_is_plain(const qb_graph *graph, int32_t value);
+/* Float 32, or quantized values of 8 bits with one scale? */
+bool qb_value_has_one_scale(const qb_value *value);
 /* The data of a plain float 32 constant, else NULL. */
 const float *qb_value_floats(const qb_graph *graph, int32_t value);
 /* A constant of exactly one element of type float 32 or 64, int 32 or 64, or bool. */
@@ -142,6 +144,9 @@ float *qb_rewrite_reals(qb_rewrite *rw, int32_t value);
 qb_status qb_rewrite_int64s(qb_rewrite *rw, int32_t like, const char *suffix, const int64_t *data,
                             int32_t n, int32_t *out);
 qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
+                           int32_t *out);
+/* The same in floats, also where `like` is quantized. */
+qb_status qb_rewrite_plain(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
                            int32_t *out);
 /* Attributes by name; INTERNAL when the operator has none of that name and type. */
 qb_status qb_node_set_int(qb_rewrite *rw, int32_t node, const char *attr, int64_t value);

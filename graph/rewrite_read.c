@@ -87,6 +87,12 @@ bool qb_value_is_plain(const qb_graph *graph, int32_t value) {
            graph->values[value].q.n == 0;
 }
 
+bool qb_value_has_one_scale(const qb_value *value) {
+    return value->q.n == 0
+               ? value->dtype == QB_DTYPE_F32
+               : value->q.n == 1 && (value->dtype == QB_DTYPE_U8 || value->dtype == QB_DTYPE_S8);
+}
+
 const float *qb_value_floats(const qb_graph *graph, int32_t value) {
     return qb_value_is_plain(graph, value) ? graph->values[value].data : NULL;
 }

@@ -47,16 +47,10 @@ static bool is_taken_apart(const parts *p, const qb_node *node, int32_t axis) {
     return true;
 }
 
-/* Floats, or quantized values that share a scale. */
-static bool is_movable(const qb_value *value) {
-    return value->shape.rank >= 0 &&
-           (value->q.n > 0 ? value->q.n == 1 : value->dtype == QB_DTYPE_F32);
-}
-
 /* An operand has all parts, or one that all share. */
 static bool is_divisible(const parts *p, int32_t value) {
     const qb_value *v = &p->rw->graph->values[value];
-    if (!is_movable(v)) return false;
+    if (!qb_value_has_one_scale(v) || v->shape.rank < 0) return false;
     const int32_t axis = axis_in(p, value);
     return axis < 0 || v->shape.dim[axis] == 1 || v->shape.dim[axis] == p->n;
 }
@@ -64,7 +58,8 @@ static bool is_divisible(const parts *p, int32_t value) {
 static bool in_parts(const parts *p, int32_t value, int32_t user) {
     const qb_graph *graph = p->rw->graph;
     const int32_t axis = axis_in(p, value), from = qb_rewrite_from(p->rw, value, NULL);
-    if (axis < 0 || from < 0 || graph->values[value].kept || !is_movable(&graph->values[value]))
+    if (axis < 0 || from < 0 || graph->values[value].kept ||
+        !qb_value_has_one_scale(&graph->values[value]))
         return false;
     const qb_node *node = &graph->nodes[from];
     if (is_stack(p, node, axis) || is_taken_apart(p, node, axis)) return true;
@@ -123,12 +118,6 @@ static qb_status part(const parts *p, int32_t value, int64_t i, int32_t *out) {
     return squeeze(p, *out, axis, out);
 }
 
-/* Sums on the way are not rounded. */
-static void make_plain(qb_value *value) {
-    value->dtype = QB_DTYPE_F32;
-    value->q = (qb_qparams){.axis = -1};
-}
-
 /* The parts of x one by one become `out`, which node `index` writes. */
 static qb_status combine(const parts *p, int32_t index, const char *op, int32_t x, bool keepdims) {
     const int32_t axis = axis_in(p, x), out = p->name;
@@ -140,8 +129,9 @@ static qb_status combine(const parts *p, int32_t index, const char *op, int32_t 
         QB_TRY(part(p, x, i, &in[1]));
         if (i == p->n - 1 && !keepdims)
             return qb_rewrite_node(p->rw, index, qb_op_find(op, ""), in, 2, out);
-        QB_TRY(append(p, op, in, 2, out, &rest, &sum));
-        if (i < p->n - 1) make_plain(&p->rw->graph->values[sum]);
+        const bool last = i == p->n - 1; /* sums on the way are not rounded */
+        QB_TRY((last ? qb_rewrite_value : qb_rewrite_plain)(p->rw, out, "_part", &rest, &sum));
+        QB_TRY(qb_rewrite_append(p->rw, qb_op_find(op, ""), in, 2, sum));
         in[0] = sum;
     }
     QB_TRY(qb_rewrite_int64s(p->rw, out, "_axis", &at, 1, &in[1]));
@@ -159,7 +149,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     int64_t axis;
     int32_t n;
     if (!op || !qb_value_int_list(graph, qb_node_in(node, 1), &axis, 1, &n) || n != 1 ||
-        !is_movable(&graph->values[node->out[0]]))
+        !qb_value_has_one_scale(&graph->values[node->out[0]]))
         return QB_OK;
     const int32_t x = node->in[0];
     const qb_shape *shape = &graph->values[x].shape;

@@ -81,6 +81,35 @@ static void resizing_becomes_products(void **state) {
     }
 }
 
+/* Quantized values are resized as floats between two conversions; products on the way are not
+ * rounded. */
+static void quantized_values_are_resized_as_floats(void **state) {
+    (void)state;
+    for (int variant = 1; variant < 4; variant++) {
+        maker m;
+        int32_t n;
+        maker_init(&m, 85);
+        const int32_t x = NODE(&m, "Relu", "x1", make_input(&m, "x", DIMS(2, 3, 7, 9)));
+        const int32_t y = NODE(&m, "Resize", "y", x, -1, -1, INTS(&m, "size", 2, 3, 13, 4));
+        set_string(&m, "mode", "cubic");
+        make_output(&m, NODE(&m, "Relu", "out", y));
+        if (variant & 1) make_quantized(&m, x, 0.1f, 0);
+        if (variant & 2) make_quantized(&m, y, 0.2f, 3);
+        assert_ok(&m.cx, qb_fuse_linear(&m.cx, m.graph, none, NULL, &n));
+        assert_ok(&m.cx, qb_graph_verify(&m.cx, m.graph));
+        assert_int_equal(n, 1);
+        assert_int_equal(count_op(m.graph, "MatMul"), 2);
+        assert_int_equal(count_op(m.graph, "Identity"), variant == 3 ? 2 : 1);
+        assert_int_equal(m.graph->values[node_writing(&m, "y")->out[0]].q.n, variant / 2);
+        for (int32_t i = 0; i < m.graph->n_nodes; i++) {
+            const qb_node *node = &m.graph->nodes[i];
+            if (!node->op || strcmp(node->op->name, "MatMul") != 0) continue;
+            assert_int_equal(m.graph->values[node->out[0]].q.n, 0);
+        }
+        maker_release(&m);
+    }
+}
+
 static void what_is_taken_or_fills_stays(void **state) {
     (void)state;
     const resize_case taken = {"linear", NULL, NULL, false, false, 14, 18, 2};
@@ -202,6 +231,7 @@ static void places_of_maxima_are_apart(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(resizing_becomes_products),
+    cmocka_unit_test(quantized_values_are_resized_as_floats),
     cmocka_unit_test(what_is_taken_or_fills_stays),
     cmocka_unit_test(grids_become_products),
     cmocka_unit_test(the_first_elements_are_gathered),
