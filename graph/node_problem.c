@@ -65,6 +65,18 @@ static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem
            qb_node_strided(graph, node, 0, &p->strided);
 }
 
+/* Whatever the elements are, as long as all parts have the same form: what is behind ArgMax, too. */
+static bool lower_concat(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const qb_value *y = &graph->values[node->out[0]];
+    if (node->n_in > QB_MAX_INPUTS) return false;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const qb_value *x = &graph->values[node->in[i]];
+        if (x->dtype != y->dtype || !qb_qparams_same(&x->q, &y->q)) return false;
+    }
+    p->n_in = node->n_in;
+    return normal_axis(qb_node_int(node, "axis", 0), y->shape.rank, &p->axis);
+}
+
 /* An axis with the dimensions of the indices in its place is told from indices for each element. */
 static bool lower_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const int32_t rank = graph->values[node->in[0]].shape.rank;
@@ -258,6 +270,7 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
                                                   qb_problem *) = {
         [QB_KIND_LAYER_NORM] = lower_layer_norm,
         [QB_KIND_STRIDED_COPY] = lower_strided,
+        [QB_KIND_CONCAT] = lower_concat,
         [QB_KIND_GATHER] = lower_gather,
         [QB_KIND_SCATTER] = lower_scatter,
         [QB_KIND_GRID_SAMPLE] = lower_grid,

@@ -294,6 +294,21 @@ static void late(maker *m) {
     make_output(m, NODE(m, "NonZero", "y", b));
 }
 
+/* Places of several tables in one tensor of integers, as codecs give them. */
+static void codes(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 8, 20));
+    int32_t part[2];
+    for (int i = 0; i < 2; i++) {
+        char name[3][16];
+        for (int k = 0; k < 3; k++) snprintf(name[k], sizeof name[k], "%c%d", "wdp"[k], i);
+        const int32_t near = NODE(m, "MatMul", name[1], make_random(m, name[0], DIMS(16, 8)), x);
+        part[i] = NODE(m, "ArgMax", name[2], near);
+        set_int(m, "axis", 1);
+    }
+    make_output(m, NODE(m, "Concat", "y", part[0], part[1]));
+    set_int(m, "axis", 1);
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
@@ -301,7 +316,7 @@ static void every_step_runs_there(void **state) {
         void (*make)(maker *m);
     } networks[] = {{"shuffle", shuffle}, {"windows", windows}, {"images", images},
                     {"places", places},   {"moved", moved},     {"recurrent", recurrent},
-                    {"ids", ids},         {"late", late}};
+                    {"ids", ids},         {"late", late},       {"codes", codes}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {
