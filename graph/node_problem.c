@@ -65,7 +65,8 @@ static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem
            qb_node_strided(graph, node, 0, &p->strided);
 }
 
-/* Whatever the elements are, as long as all parts have the same form: what is behind ArgMax, too. */
+/* Whatever the elements are, as long as all parts have the same form: what is behind ArgMax, too.
+ */
 static bool lower_concat(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_value *y = &graph->values[node->out[0]];
     if (node->n_in > QB_MAX_INPUTS) return false;
