@@ -107,40 +107,63 @@ static __global__ void __launch_bounds__(THREADS)
     for (int i = 0; i < V; i++) to[i] = memory[i * THREADS + threadIdx.x];
 }
 
-QB_DEVICE double warp_sum(double v) {
-    for (int d = WARP / 2; d > 0; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
-    return v;
+// How many elements, their mean, and the sum of their squared distances from it.
+struct moments {
+    float n;
+    double mean, squares;
+};
+
+// Of both together (Chan, Golub, LeVeque 1979).
+QB_DEVICE moments both(moments a, moments b) {
+    const float n = a.n + b.n, share = n > 0.0f ? __fdividef(b.n, n) : 0.0f;
+    const double apart = b.mean - a.mean;
+    return {n, a.mean + apart * share, a.squares + b.squares + apart * apart * (a.n * share)};
 }
 
-// A warp takes a group.
+QB_DEVICE moments moments_of(const qb_cuda_group_norm &p, const void *in, const sums *parts,
+                             uint32_t image, uint32_t channel, uint32_t chunk) {
+    const sums s = parts[((int64_t)image * p.chunks + chunk) * p.channels + channel];
+    const double pivot = element(p, in, plane_of(p, image, channel));
+    const float n = min(p.chunk, p.plane - chunk * p.chunk);
+    const double off = __fdividef(s.first, n);
+    return {n, pivot + off, s.squares - n * off * off};
+}
+
+// Of a warp, in its first lane.
+QB_DEVICE moments of_warp(moments m) {
+    for (int d = WARP / 2; d > 0; d /= 2) {
+        const moments other = {__shfl_down_sync(0xffffffffu, m.n, d),
+                               __shfl_down_sync(0xffffffffu, m.mean, d),
+                               __shfl_down_sync(0xffffffffu, m.squares, d)};
+        m = both(m, other);
+    }
+    return m;
+}
+
+// T threads take a group: a warp, or a block where there are many chunks and channels to wait for.
+template <int T>
 static __global__ void __launch_bounds__(THREADS)
     join(const __grid_constant__ qb_cuda_group_norm p, const void *in, const sums *parts,
          const float *scale, const float *bias, affine *norms) {
-    const uint32_t number = blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
-    const uint32_t lane = threadIdx.x % WARP, each = p.channels / p.groups;
-    if (number >= (uint32_t)(p.images * p.groups)) return; // whole warps leave
+    __shared__ moments of[THREADS / WARP];
+    const uint32_t number = blockIdx.x * (THREADS / T) + threadIdx.x / T;
+    const uint32_t lane = threadIdx.x % T, each = p.channels / p.groups;
+    const bool mine = number < (uint32_t)(p.images * p.groups);
     const uint32_t image = number / p.groups, first = number % p.groups * each;
-    double mean = 0.0, squares = 0.0;
-    for (int pass = 0; pass < 2; pass++) {
-        double sum = 0.0;
-        for (uint32_t i = lane; i < each * p.chunks; i += WARP) {
-            const uint32_t channel = first + i % each, chunk = i / each;
-            const sums s = parts[((int64_t)image * p.chunks + chunk) * p.channels + channel];
-            const double pivot = element(p, in, plane_of(p, image, channel));
-            const double n = min(p.chunk, p.plane - chunk * p.chunk);
-            const double off = s.first / n, own = pivot + off - mean;
-            sum += pass == 0 ? own * n : s.squares - n * off * off + n * own * own;
-        }
-        sum = warp_sum(sum) / ((double)each * p.plane);
-        if (pass == 0)
-            mean = sum;
-        else
-            squares = sum;
-    }
-    const double inverse = 1.0 / sqrt(fmax(squares, 0.0) + (double)p.epsilon);
-    for (uint32_t c = first + lane; c < first + each; c += WARP)
-        norms[(int64_t)image * p.channels + c] = {(float)mean, (float)(scale[c] * inverse), bias[c],
-                                                  0.0f};
+    moments m = {0.0f, 0.0, 0.0};
+    for (uint32_t i = lane; mine && i < each * p.chunks; i += T)
+        m = both(m, moments_of(p, in, parts, image, first + i % each, i / each));
+    m = of_warp(m);
+    if (threadIdx.x % WARP == 0) of[threadIdx.x / WARP] = m;
+    __syncthreads();
+    if (!mine) return;
+    m = of[threadIdx.x / T * (T / WARP)];
+    for (int w = 1; w < T / WARP; w++) m = both(m, of[w]);
+    const double variance = fmax(m.squares, 0.0) / m.n;
+    const double inverse = 1.0 / sqrt(variance + (double)p.epsilon);
+    for (uint32_t c = first + lane; c < first + each; c += T)
+        norms[(int64_t)image * p.channels + c] = {(float)m.mean, (float)(scale[c] * inverse),
+                                                  bias[c], 0.0f};
 }
 
 template <int V>
@@ -187,9 +210,11 @@ static int run(const qb_cuda_group_norm *p, const void *in, const float *scale, 
             ? qb_launch(measure_pixels<V>, pixels, THREADS, 0, stream, *p, columns, in, parts)
             : qb_launch(measure_planes<V>, planes, THREADS, 0, stream, *p, in, parts);
     const unsigned groups = (unsigned)(p->images * p->groups), warps = THREADS / WARP;
+    const bool many = p->channels / p->groups * p->chunks > WARP;
     if (code == 0)
-        code = qb_launch(join, (groups + warps - 1) / warps, THREADS, 0, stream, *p, in, parts,
-                         scale, bias, norms);
+        code = qb_launch(many ? join<THREADS> : join<WARP>,
+                         many ? groups : (groups + warps - 1) / warps, THREADS, 0, stream, *p, in,
+                         parts, scale, bias, norms);
     const uint32_t each = THREADS * V;
     if (code != 0) return code;
     return qb_launch(apply<V>, (count + each - 1) / each, THREADS, 0, stream, *p, count, in, norms,
