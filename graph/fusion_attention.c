@@ -182,42 +182,21 @@ static bool match_fused(const qb_rewrite *rw, const int32_t split[3], int32_t y,
     return true;
 }
 
-/* As a kernel sees it: of more than four dimensions (windows, blocks) those behind the batch and
- * before the tokens are all heads. */
-static qb_shape as_heads(const qb_shape *shape) {
-    const int32_t rank = shape->rank;
-    if (rank <= 4) return *shape;
-    qb_shape merged = {.rank = 4,
-                       .dim = {shape->dim[0], 1, shape->dim[rank - 2], shape->dim[rank - 1]}};
-    for (int32_t d = 1; d < rank - 2; d++) merged.dim[1] *= shape->dim[d];
-    return merged;
-}
-
-/* Do all three have the result's leading dimensions? */
-static bool same_heads(const qb_rewrite *rw, const int32_t split[3], int32_t y) {
-    const qb_shape *out = shape_of(rw, y);
-    for (int32_t i = 0; i < 3; i++)
-        for (int32_t d = 0; d < out->rank - 2; d++)
-            if (shape_of(rw, split[i])->dim[d] != out->dim[d]) return false;
-    return qb_shape_known(out);
-}
-
 /* Heads in front: k^T must be a Transpose, which then leaves the last two axes as they are. */
 static bool match_split(const qb_rewrite *rw, const int32_t split[3], int32_t y, pattern *p) {
     double scale = p->scale;
     int32_t q = past_factor(rw, split[0], &scale), k = past_factor(rw, split[1], &scale);
     int32_t rank = shape_of(rw, y)->rank, transposed = qb_rewrite_from(rw, k, "Transpose");
-    if (rank < 3 || transposed < 0) return false;
+    if (rank < 3 || rank > 4 || transposed < 0) return false;
     for (int32_t i = 0; i < 3; i++)
         if (shape_of(rw, split[i])->rank != rank) return false;
-    if (rank > 4 && (p->in[3] >= 0 || !same_heads(rw, split, y))) return false;
     if (qb_node_ints(&rw->graph->nodes[transposed], "perm").n != rank) return false;
     if (rank == 3 && p->in[3] >= 0 && shape_of(rw, p->in[3])->rank > 2) return false;
     p->in[0] = q;
     p->in[1] = k;
     p->in[2] = split[2];
     p->out = y;
-    p->heads = rank >= 4 ? as_heads(shape_of(rw, y)).dim[1] : 1;
+    p->heads = rank == 4 ? shape_of(rw, y)->dim[1] : 1;
     p->scale = scale;
     p->swap = transposed;
     return true;
@@ -293,15 +272,12 @@ static bool is_accepted(const qb_rewrite *rw, const pattern *p) {
     qb_desc in[4];
     for (int i = 0; i < 4; i++) {
         in[i] = desc_of(rw, p->in[i]);
-        const qb_shape shape = p->in[i] >= 0 ? input_shape(rw, p, i) : in[i].shape;
-        in[i].shape = as_heads(&shape);
+        if (p->in[i] >= 0) in[i].shape = input_shape(rw, p, i);
     }
-    qb_desc out = desc_of(rw, p->out);
-    out.shape = as_heads(&out.shape);
     qb_problem problem = {.kind = QB_KIND_ATTENTION,
                           .n_in = p->in[3] >= 0 ? 4 : 3,
                           .in = in,
-                          .out = out,
+                          .out = desc_of(rw, p->out),
                           .group = p->heads,
                           .scale = (float)p->scale};
     for (int i = 0; i < problem.n_in; i++)
@@ -341,38 +317,9 @@ static qb_status take_apart(qb_rewrite *rw, pattern *p) {
     return qb_node_set_int(rw, split, "axis", 2);
 }
 
-/* Node `node` becomes the view of x that `out` is. */
-static qb_status view_as(qb_rewrite *rw, int32_t node, int32_t x, int32_t out) {
-    const qb_shape *to = shape_of(rw, out);
-    int32_t in[2] = {x, -1};
-    QB_TRY(qb_rewrite_int64s(rw, out, "_shape", to->dim, to->rank, &in[1]));
-    const qb_op *reshape = qb_op_find("Reshape", "");
-    return node < 0 ? qb_rewrite_append(rw, reshape, in, 2, out)
-                    : qb_rewrite_node(rw, node, reshape, in, 2, out);
-}
-
-/* Views of four dimensions in front of the node, which is a new one, and one of the result behind
- * it. */
-static qb_status merge_heads(qb_rewrite *rw, pattern *p) {
-    const int32_t out = p->out, last = p->last;
-    for (int32_t i = 0; i < 3; i++) {
-        const int32_t x = p->in[i];
-        const qb_shape shape = as_heads(shape_of(rw, x));
-        QB_TRY(qb_rewrite_value(rw, x, "_heads", &shape, &p->in[i]));
-        QB_TRY(view_as(rw, -1, x, p->in[i]));
-    }
-    const qb_shape shape = as_heads(shape_of(rw, out));
-    QB_TRY(qb_rewrite_value(rw, out, "_heads", &shape, &p->out));
-    QB_TRY(view_as(rw, last, p->out, out));
-    QB_TRY(qb_rewrite_append(rw, qb_op_find("Attention", ""), p->in, 3, p->out));
-    p->last = rw->graph->n_nodes - 1;
-    return QB_OK;
-}
-
 static qb_status rewrite(qb_rewrite *rw, pattern *p) {
     if (p->packed >= 0) QB_TRY(take_apart(rw, p));
     if (p->swap >= 0) QB_TRY(transpose_keys(rw, p));
-    if (shape_of(rw, p->out)->rank > 4) QB_TRY(merge_heads(rw, p));
     bool joined = shape_of(rw, p->in[0])->rank == 3;
     QB_TRY(qb_rewrite_node(rw, p->last, qb_op_find("Attention", ""), p->in, p->in[3] >= 0 ? 4 : 3,
                            p->out));

@@ -124,35 +124,6 @@ static void heads_in_front_stay(void **state) {
 
 /* Scores that someone else reads, another axis, a value that is observed, a kernel that does not
  * take it: everything stays. */
-/* Hiera's windows: the dimensions between batch and tokens are all heads, unless a mask or a factor
- * broadcasts over some of them. */
-static void windows_between_batch_and_tokens_are_heads(void **state) {
-    (void)state;
-    for (int variant = 0; variant < 3; variant++) {
-        maker m;
-        maker_init(&m, 47 + (uint64_t)variant);
-        const qb_shape shape = DIMS(2, HEADS, 3, TOKENS, SIZE);
-        const int32_t q = make_input(&m, "q", shape);
-        const int32_t v =
-            make_input(&m, "v", variant == 2 ? DIMS(2, HEADS, 1, TOKENS, SIZE) : shape);
-        const int32_t k = NODE(&m, "Transpose", "turned", make_input(&m, "k", shape));
-        SET_INTS(&m, "perm", 0, 1, 2, 4, 3);
-        int32_t s = NODE(&m, "MatMul", "scores",
-                         NODE(&m, "Mul", "scaled", q, make_scalar(&m, "f", 0.5f)), k);
-        if (variant == 1)
-            s = NODE(&m, "Add", "masked", s, make_input(&m, "mask", DIMS(3, TOKENS, TOKENS)));
-        make_output(&m, NODE(&m, "MatMul", "y", NODE(&m, "Softmax", "weights", s), v));
-        assert_int_equal(fuse_copy(&m, true), variant == 0 ? 1 : 0);
-        if (variant == 0) {
-            assert_int_equal(asked.problem.group, HEADS * 3);
-            assert_true(asked.problem.scale == 0.5f);
-            assert_int_equal(asked.key_rank, 4);
-            assert_string_equal(node_writing(&m, "y")->op->name, "Reshape");
-        }
-        maker_release(&m);
-    }
-}
-
 static void what_is_seen_elsewhere_stays(void **state) {
     (void)state;
     for (int variant = 0; variant < 4; variant++) {
@@ -361,7 +332,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bias_and_mask_of_windows_become_one),
     cmocka_unit_test(heads_split_and_joined_vanish),
     cmocka_unit_test(heads_in_front_stay),
-    cmocka_unit_test(windows_between_batch_and_tokens_are_heads),
     cmocka_unit_test(what_is_seen_elsewhere_stays),
     cmocka_unit_test(a_quantized_result_keeps_its_codes),
 };
