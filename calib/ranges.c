@@ -230,13 +230,13 @@ qb_status qb_ranges_write_json(qb_ctx *cx, const qb_ranges *ranges, json_t *root
         if (json_object_set_new(tensors, ranges->item[i].name, value(&ranges->item[i])) != 0)
             status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name of tensor '%s' is not UTF-8",
                              ranges->item[i].name);
-    char *text = status == QB_OK ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    QB_FREED char *text =
+        status == QB_OK ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (status != QB_OK) return status;
     if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     qb_strbuf_add(out, text);
     qb_strbuf_add(out, "\n");
-    free(text);
     return QB_OK;
 }
 

@@ -239,7 +239,7 @@ static qb_status read_methods(const qb_h5 *h, qb_table *table) {
 
 static qb_status read_columns(const qb_h5 *h, qb_table *table) {
     hsize_t n = (hsize_t)table->n_entries;
-    uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
+    QB_FREED uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
     if (!data) return h->cx->code;
     qb_status status = QB_OK;
     for (int c = 0; c < QB_H5_COLUMNS && status == QB_OK; c++) {
@@ -248,7 +248,6 @@ static qb_status read_columns(const qb_h5 *h, qb_table *table) {
         for (size_t i = 0; status == QB_OK && i < n; i++)
             memcpy((uint8_t *)table->entry[i].stats + col->offset, data + i * col->size, col->size);
     }
-    qb_free(data);
     return status;
 }
 
@@ -357,7 +356,7 @@ static qb_status read_samples(const qb_h5 *h, qb_table *table) {
 /* Room for each tensor's channels; *all is their number. */
 static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *all) {
     hsize_t n = (hsize_t)table->n_entries;
-    int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
+    QB_FREED int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
     if (!count) return h->cx->code;
     qb_status status = read_numbers(h, "channels", QB_H5_I32, 1, &n, count);
     *all = 0;
@@ -373,13 +372,12 @@ static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *a
         table->entry[i].channels.n = count[i];
         if (count[i] > 0) status = qb_channels_alloc(h->cx, count[i], &table->entry[i].channels);
     }
-    qb_free(count);
     return status;
 }
 
 static qb_status read_channels(const qb_h5 *h, const char *name, hsize_t all, bool maxima,
                                const qb_table *table) {
-    float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
+    QB_FREED float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
     if (!data) return h->cx->code;
     qb_status status = read_numbers(h, name, QB_H5_F32, 1, &all, data);
     size_t at = 0;
@@ -389,7 +387,6 @@ static qb_status read_channels(const qb_h5 *h, const char *name, hsize_t all, bo
         memcpy(maxima ? c->max : c->min, data + at, (size_t)c->n * sizeof *data);
         at += (size_t)c->n;
     }
-    qb_free(data);
     return status;
 }
 
@@ -580,11 +577,10 @@ static qb_status parse(qb_ctx *cx, const image *from, qb_table **out) {
 static qb_status parse_apart(qb_ctx *cx, void *work, const int64_t ask[QB_APART_ASK], void *out,
                              size_t n) {
     const image *from = work;
-    qb_table *table;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     (void)ask, (void)out, (void)n;
     qb_apart_allow(APART_BYTES + 4 * from->size, APART_SECONDS);
     QB_TRY(parse(cx, from, &table));
-    qb_table_free(table);
     return QB_OK;
 }
 

@@ -187,7 +187,7 @@ static qb_status set_budget(qb_ctx *cx, const qb_common *options) {
 }
 
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
-    qb_common *options = qb_alloc(cx, 1, command->options_size);
+    QB_FREED qb_common *options = qb_alloc(cx, 1, command->options_size);
     if (!options) return cx->code;
     if (command->defaults) command->defaults(options);
     qb_opt_list arguments = {0};
@@ -227,7 +227,6 @@ out:
         qb_plugins_release(cx->plugins);
         cx->plugins = NULL;
     }
-    qb_free(options);
     return status;
 }
 

@@ -206,7 +206,7 @@ qb_status qb_shard_end_damaged(qb_shard *s, uint64_t at) {
 static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels,
                             int32_t number) {
     state *st = dataset->state;
-    qb_opened file;
+    QB_RELEASED(qb_opened_close) qb_opened file = {.fd = -1};
     QB_TRY(qb_open_regular(cx, st->path[number], &file));
     qb_shard shard = {.cx = cx,
                       .dataset = dataset,
@@ -217,9 +217,7 @@ static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *la
                       .fd = file.fd,
                       .size = file.size,
                       .own = &st->own};
-    const qb_status status = st->kind->scan(&shard);
-    qb_opened_close(&file);
-    return status;
+    return st->kind->scan(&shard);
 }
 
 /* The shards' paths, in the arena. */
@@ -269,14 +267,13 @@ void qb_shards_close(qb_dataset *dataset) {
 }
 
 static qb_status read_plain(qb_ctx *cx, const qb_stretch *where, uint8_t *out) {
-    qb_opened file;
+    QB_RELEASED(qb_opened_close) qb_opened file = {.fd = -1};
     QB_TRY(qb_open_regular(cx, where->path, &file));
     qb_status status = QB_OK;
     if (where->at > file.size || where->size > file.size - where->at)
         status = qb_fail(cx, QB_STATUS_FORMAT, "the file ends at byte %zu", file.size);
     else if (read_at(file.fd, out, (size_t)where->size, where->at) != (ssize_t)where->size)
         status = qb_fail(cx, QB_STATUS_IO, "%s: could not be read", file.path);
-    qb_opened_close(&file);
     return status;
 }
 

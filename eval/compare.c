@@ -89,8 +89,8 @@ static qb_status name_task(qb_ctx *cx, const qb_compare_options *o, const qb_tas
 
 static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
                                   const qb_row_engines *engines, qb_run *run) {
-    qb_evaluation_set set = {0};
-    qb_answers answers = {0};
+    QB_RELEASED(qb_evaluation_set_release) qb_evaluation_set set = {0};
+    QB_RELEASED(qb_answers_release) qb_answers answers = {0};
     observer watching = {0};
     qb_status status = QB_OK;
     qb_collect_options collect = {.loader = &o->loader,
@@ -111,8 +111,6 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
     QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, (drawn ? 4 : 1) * o->thumbnail, run));
 out:
     if (watching.task) watching.task->close(watching.state);
-    qb_answers_release(&answers);
-    qb_evaluation_set_release(&set);
     return status;
 }
 

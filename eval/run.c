@@ -291,13 +291,11 @@ static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_
 
 qb_status qb_run_parse(qb_ctx *cx, const char *name, const char *text, size_t size, qb_run **out) {
     json_error_t error;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_auto_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (!root)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s:%d:%d: %s", name, error.line, error.column,
                        error.text);
-    qb_status status = read_root(cx, name, root, out);
-    json_decref(root);
-    return status;
+    return read_root(cx, name, root, out);
 }
 
 qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out) {

@@ -8,10 +8,9 @@ enum { CHUNK = 256 }; /* samples between two looks at the cancel flag */
 
 static qb_status look_at_image(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                qb_sample_facts *fact) {
-    qb_image image = {0};
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_TRY(qb_dataset_read(cx, dataset, index, &image, &fact->content));
     fact->blank = qb_image_is_blank(&image);
-    qb_image_release(&image);
     return QB_OK;
 }
 

@@ -222,17 +222,13 @@ static qb_status answer_quietly(qb_ctx *cx, void *work, const int64_t ask[QB_APA
 static qb_status add_rows(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_labels *labels) {
     const hsize_t n = s->found.column[0].rows.dim[0];
     const int64_t ask[QB_APART_ASK] = {ASK_LABELS};
-    int64_t *label = NULL;
-    qb_status status = QB_OK;
+    QB_FREED int64_t *label = NULL;
     if (s->found.has_labels) {
         label = qb_alloc(cx, (size_t)n, sizeof *label);
         if (!label) return cx->code;
-        QB_GO(qb_apart_ask(cx, s->apart, ask, label, (size_t)n * sizeof *label));
+        QB_TRY(qb_apart_ask(cx, s->apart, ask, label, (size_t)n * sizeof *label));
     }
-    status = qb_dataset_add_rows(cx, dataset, (int64_t)n, label, labels);
-out:
-    qb_free(label);
-    return status;
+    return qb_dataset_add_rows(cx, dataset, (int64_t)n, label, labels);
 }
 
 static qb_status hdf5_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {

@@ -44,7 +44,7 @@ static qb_status sample_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_la
 
 /* Moves what one file holds into the sample; a file with one tensor names it. */
 static qb_status add_file(qb_ctx *cx, const char *folder, const char *name, qb_tensors *out) {
-    qb_tensors file = {0};
+    QB_RELEASED(qb_tensors_release) qb_tensors file = {0};
     char *path = qb_path_join(cx, folder, name);
     qb_status status = path ? qb_tensor_file_read(cx, path, &file) : cx->code;
     qb_free(path);
@@ -60,7 +60,6 @@ static qb_status add_file(qb_ctx *cx, const char *folder, const char *name, qb_t
         out->n += file.n;
         file.n = 0;
     }
-    qb_tensors_release(&file);
     return status;
 }
 

@@ -110,7 +110,8 @@ static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset) {
 /* A file with a path a line, relative to its folder (also with "./" before it). */
 static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, const char *path) {
     const int32_t classes = dataset->truth->n_categories;
-    char *text, *rest = NULL;
+    char *rest = NULL;
+    QB_FREED char *text = NULL;
     size_t n;
     QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &n));
     qb_status status = QB_OK;
@@ -120,7 +121,6 @@ static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, const char *path) {
         const char *name = qb_arena_strdup(cx, dataset->arena, line);
         status = name ? add_sample(cx, dataset, name, classes) : cx->code;
     }
-    qb_free(text);
     return status;
 }
 

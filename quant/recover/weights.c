@@ -7,12 +7,11 @@
 static qb_status layer_named(qb_ctx *cx, const qb_graph *graph, const char *name, qb_layer *out,
                              bool *known) {
     const int32_t node = qb_graph_writer(graph, name);
-    qb_uses uses;
+    QB_RELEASED(qb_uses_release) qb_uses uses = {0};
     *known = false;
     if (node < 0) return QB_OK;
     QB_TRY(qb_uses_build(cx, graph, &uses));
     *known = qb_layer_of(graph, &uses, node, out);
-    qb_uses_release(&uses);
     return QB_OK;
 }
 
