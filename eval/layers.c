@@ -232,12 +232,18 @@ static void add_reference(const layer *l, const float *value, int64_t n, sums *s
         low = (double)l->q->scale[0] * (least - zero - 0.5);
         high = (double)l->q->scale[0] * (least + 255 - zero + 0.5);
     }
+    sums all = {.signal = sum->signal, .low = sum->low, .high = sum->high};
     for (int64_t i = 0; i < n; i++) {
-        sum->signal += (double)value[i] * (double)value[i];
-        sum->low = fminf(sum->low, value[i]);
-        sum->high = fmaxf(sum->high, value[i]);
-        sum->outside += (double)value[i] < low || (double)value[i] > high;
+        const float v = value[i];
+        all.signal += (double)v * (double)v;
+        all.low = v < all.low ? v : all.low;
+        all.high = v > all.high ? v : all.high;
+        all.outside += ((double)v < low) | ((double)v > high);
     }
+    sum->signal = all.signal;
+    sum->low = all.low;
+    sum->high = all.high;
+    sum->outside += all.outside;
     sum->n += n;
 }
 
