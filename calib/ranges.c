@@ -26,19 +26,15 @@ const qb_calib_format *const *qb_calib_formats(int32_t *n) {
 }
 
 qb_status qb_calib_format_find(qb_ctx *cx, const char *name, const qb_calib_format **out) {
-    qb_strbuf names = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
     for (int32_t i = 0; i < N_FORMATS; i++) {
         qb_strbuf_addf(&names, "%s%s", i ? ", " : "", formats[i]->name);
         if (strcmp(formats[i]->name, name) != 0) continue;
         *out = formats[i];
-        qb_strbuf_release(&names);
         return QB_OK;
     }
-    qb_status status =
-        qb_fail(cx, QB_STATUS_USAGE, "unknown calibration format '%s': expected one of %s", name,
-                names.data ? names.data : "the known ones");
-    qb_strbuf_release(&names);
-    return status;
+    return qb_fail(cx, QB_STATUS_USAGE, "unknown calibration format '%s': expected one of %s", name,
+                   names.data ? names.data : "the known ones");
 }
 
 /* ---- the list ---- */

@@ -195,7 +195,7 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
     const char *const *outside = cx->outside;
     const int n_outside = cx->n_outside;
     qb_status status = QB_OK;
-    QB_GO(qb_opt_parse_also(cx, command->options, command->also, argc, argv, options, &arguments));
+    QB_GO(qb_opt_parse(cx, command->options, command->also, argc, argv, options, &arguments));
     if (options->help) {
         qb_help_command(stdout, command);
         goto out; /* the caller looks after standard output */

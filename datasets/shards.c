@@ -269,12 +269,11 @@ void qb_shards_close(qb_dataset *dataset) {
 static qb_status read_plain(qb_ctx *cx, const qb_stretch *where, uint8_t *out) {
     QB_RELEASED(qb_opened_close) qb_opened file = {.fd = -1};
     QB_TRY(qb_open_regular(cx, where->path, &file));
-    qb_status status = QB_OK;
     if (where->at > file.size || where->size > file.size - where->at)
-        status = qb_fail(cx, QB_STATUS_FORMAT, "the file ends at byte %zu", file.size);
-    else if (read_at(file.fd, out, (size_t)where->size, where->at) != (ssize_t)where->size)
-        status = qb_fail(cx, QB_STATUS_IO, "%s: could not be read", file.path);
-    return status;
+        return qb_fail(cx, QB_STATUS_FORMAT, "the file ends at byte %zu", file.size);
+    if (read_at(file.fd, out, (size_t)where->size, where->at) != (ssize_t)where->size)
+        return qb_fail(cx, QB_STATUS_IO, "%s: could not be read", file.path);
+    return QB_OK;
 }
 
 static qb_status read_bytes(qb_ctx *cx, const state *st, const qb_stretch *where, uint8_t **out) {

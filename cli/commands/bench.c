@@ -209,7 +209,6 @@ static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
     const int threads = qb_threads(cx) / (int)o->streams; /* divided among the streams */
     qb_project_flags flags = o->project;
     QB_RELEASED(qb_project_close) qb_project project = {0};
-    qb_status status = QB_OK;
     flags.model = model;
     QB_TRY(qb_precision_refuse(cx, &qb_command_bench, o, &o->type));
     QB_TRY(qb_project_open(cx, &o->common, &flags, false, &project));
@@ -219,8 +218,8 @@ static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
     QB_TRY(qb_bench_devices_load(cx, out->built.engine, o->save_engine, devices));
     out->name = qb_strdup(cx, qb_path_base(project.model));
     out->precision = qb_strdup(cx, settings.precision);
-    if (!out->name || !out->precision) status = cx->code;
-    return status;
+    if (!out->name || !out->precision) return cx->code;
+    return QB_OK;
 }
 
 /* Items of a query: the first dimension of the first input. */

@@ -183,13 +183,11 @@ static qb_status open_file(qb_ctx *cx, state *s) {
 }
 
 static qb_status read_labels(qb_ctx *cx, const state *s, void *out) {
-    hid_t set;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_labels(cx, s, &set));
-    qb_status status = QB_OK;
     if (H5Dread(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
-        status = qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels");
-    H5Dclose(set);
-    return status;
+        return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels");
+    return QB_OK;
 }
 
 static qb_status answer(qb_ctx *cx, state *s, const int64_t ask[QB_APART_ASK], void *out) {

@@ -119,9 +119,7 @@ static qb_status describe_here(qb_ctx *cx, const char *backend, int32_t ordinal,
     if (device) look(cx, backend, ordinal, &identity);
     QB_FREED char *libraries = qb_engine_libraries(cx);
     if (!libraries) return cx->code;
-    qb_status status =
-        describe(cx, QB_VERSION, libraries, processor, device ? &identity : NULL, host, out);
-    return status;
+    return describe(cx, QB_VERSION, libraries, processor, device ? &identity : NULL, host, out);
 }
 
 /* Without the device not even a compatible engine runs. */

@@ -86,7 +86,6 @@ static qb_status resolve(qb_ctx *cx, request *r) {
 static qb_status check_apart(qb_ctx *cx, const request *r) {
     const int32_t n = r->graph->n_inputs;
     QB_RELEASED(qb_graph_free_at) qb_graph *whole = NULL, *one = NULL;
-    qb_status status = QB_OK;
     if (!r->spec.items_apart || r->spec.n_profiles > 0) return QB_OK;
     const int64_t batch = qb_common_batch(r->graph, r->spec.input_shapes);
     if (batch == 1) return QB_OK;
@@ -97,8 +96,8 @@ static qb_status check_apart(qb_ctx *cx, const request *r) {
     for (int32_t i = 0; batch > 0 && i < n; i++) shapes[i].dim[0] = 1;
     QB_TRY(qb_graph_bind_sharing(cx, r->graph, shapes, &one));
     if (batch == 0 || !qb_is_separable(whole, one, batch))
-        status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "the model may mix the items of a batch");
-    return status;
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "the model may mix the items of a batch");
+    return QB_OK;
 }
 
 /* The engine that a plan (taken over, also on failure) says, packed. */

@@ -25,11 +25,6 @@ enum { LAYER_SAMPLES = 32 };        /* that tell what each layer gained */
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 _Static_assert(sizeof known / sizeof known[0] <= QB_RECOVER_STEPS, "room for all steps");
 
-const qb_recovery *const *qb_recoveries(int32_t *n) {
-    *n = N_KNOWN;
-    return known;
-}
-
 /* ---- the list ---- */
 
 static bool names(const char *list, const char *name) {
@@ -49,14 +44,11 @@ qb_status qb_recover_check(qb_ctx *cx, const char *list) {
         for (int32_t i = 0; i < N_KNOWN; i++)
             found = found || (strlen(known[i]->name) == n && strncmp(at, known[i]->name, n) == 0);
         if (!found) {
-            qb_strbuf all = {0};
+            QB_RELEASED(qb_strbuf_release) qb_strbuf all = {0};
             for (int32_t i = 0; i < N_KNOWN; i++)
                 qb_strbuf_addf(&all, "%s%s", i ? ", " : "", known[i]->name);
-            const qb_status status =
-                qb_fail(cx, QB_STATUS_USAGE, "recover: unknown '%.*s': expected some of %s", (int)n,
-                        at, all.data ? all.data : "the known ones");
-            qb_strbuf_release(&all);
-            return status;
+            return qb_fail(cx, QB_STATUS_USAGE, "recover: unknown '%.*s': expected some of %s",
+                           (int)n, at, all.data ? all.data : "the known ones");
         }
         at += n + (at[n] == ',');
     }
