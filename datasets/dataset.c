@@ -113,11 +113,10 @@ qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_s
 }
 
 qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind kind) {
-    qb_names names = {0};
+    QB_RELEASED(qb_names_release) qb_names names = {0};
     qb_status status = qb_scan_folder(cx, dataset->root, kind, dataset->arena, &names);
     for (size_t i = 0; i < names.n && status == QB_OK; i++)
         status = qb_dataset_add(cx, dataset, names.name[i], 0, -1);
-    qb_free(names.name);
     return status;
 }
 

@@ -107,16 +107,13 @@ static qb_status list_folder(qb_ctx *cx, const char *path, const char *const *su
 
 bool qb_shards_probe(const char *path, const char *const *suffix) {
     qb_ctx quiet;
-    qb_names names = {0};
-    qb_arena *arena = NULL;
+    QB_RELEASED(qb_names_release) qb_names names = {0};
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
     qb_ctx_init(&quiet);
     if (!qb_path_is_dir(path))
         return has_suffix(path, suffix) && (qb_path_exists(path) || qb_shards_is_pattern(path));
     if (qb_arena_create(&quiet, &arena) == QB_OK) list_folder(&quiet, path, suffix, arena, &names);
-    const bool any = names.n > 0;
-    qb_free(names.name);
-    qb_arena_free(arena);
-    return any;
+    return names.n > 0;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -222,7 +219,7 @@ static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *la
 
 /* The shards' paths, in the arena. */
 static qb_status list_paths(qb_ctx *cx, qb_dataset *dataset, state *st, size_t *n) {
-    qb_names names = {0};
+    QB_RELEASED(qb_names_release) qb_names names = {0};
     char **given = NULL;
     qb_status status = QB_OK;
     const bool folder = qb_path_is_dir(dataset->path);
@@ -241,7 +238,6 @@ static qb_status list_paths(qb_ctx *cx, qb_dataset *dataset, state *st, size_t *
     status = st->path ? QB_OK : cx->code;
 out:
     if (given) qb_shards_free(given, *n);
-    qb_free(names.name);
     return status;
 }
 

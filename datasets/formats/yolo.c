@@ -98,12 +98,11 @@ static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name, i
 }
 
 static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset) {
-    qb_names names = {0};
+    QB_RELEASED(qb_names_release) qb_names names = {0};
     const int32_t classes = dataset->truth->n_categories;
     qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &names);
     for (size_t i = 0; i < names.n && status == QB_OK; i++)
         status = add_sample(cx, dataset, names.name[i], classes);
-    qb_free(names.name);
     return status;
 }
 
