@@ -11,16 +11,14 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_par
                         qb_graph **out, qb_optimize_report *report) {
     const qb_optimize_options options = {.disabled = project->disabled};
     qb_onnx_part sized = part ? *part : (qb_onnx_part){0};
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     if (!sized.user) sized.user = project->shapes;
     sized.size_inputs = sized.user ? qb_size_inputs : NULL;
     QB_TRY(qb_onnx_load_part(cx, project->model, &sized, &graph));
-    const qb_status status = qb_optimize(cx, graph, &options, report);
-    if (status == QB_OK)
-        *out = graph;
-    else
-        qb_graph_free(graph);
-    return status;
+    QB_TRY(qb_optimize(cx, graph, &options, report));
+    *out = graph;
+    graph = NULL;
+    return QB_OK;
 }
 
 qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,

@@ -227,16 +227,13 @@ qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options
                        (long long)options->max_samples);
     const qb_dataset_format *format = NULL;
     QB_TRY(find_format(cx, path, &format));
-    qb_dataset *dataset = qb_alloc(cx, 1, sizeof *dataset);
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = qb_alloc(cx, 1, sizeof *dataset);
     if (!dataset) return cx->code;
     dataset->format = format;
-    qb_status status = open_format(cx, dataset, path, options);
-    if (status == QB_OK) status = open_decoder(cx, options, dataset);
-    if (status != QB_OK) {
-        qb_dataset_close(dataset);
-        return status;
-    }
+    QB_TRY(open_format(cx, dataset, path, options));
+    QB_TRY(open_decoder(cx, options, dataset));
     *out = dataset;
+    dataset = NULL;
     return QB_OK;
 }
 

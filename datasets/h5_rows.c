@@ -182,13 +182,11 @@ static qb_status open_rows(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows 
 }
 
 qb_status qb_h5_rows_open(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *out) {
-    qb_h5_rows rows = {.set = -1, .memory = -1};
-    qb_status status = open_rows(cx, file, name, &rows);
-    if (status == QB_OK)
-        *out = rows;
-    else
-        qb_h5_rows_close(&rows);
-    return status;
+    QB_RELEASED(qb_h5_rows_close) qb_h5_rows rows = {.set = -1, .memory = -1};
+    QB_TRY(open_rows(cx, file, name, &rows));
+    *out = rows;
+    rows = (qb_h5_rows){.set = -1, .memory = -1};
+    return QB_OK;
 }
 
 void qb_h5_rows_close(qb_h5_rows *rows) {

@@ -168,15 +168,13 @@ static qb_status create_run(qb_ctx *cx, const qb_compare_options *o, qb_run **ou
 }
 
 qb_status qb_compare_accuracy(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {
-    qb_run *run;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
     QB_TRY(create_run(cx, options, &run));
-    qb_status status = fill_environment(cx, options, run);
-    if (status == QB_OK) status = measure_accuracy(cx, options, NULL, run);
-    if (status == QB_OK)
-        *out = run;
-    else
-        qb_run_free(run);
-    return status;
+    QB_TRY(fill_environment(cx, options, run));
+    QB_TRY(measure_accuracy(cx, options, NULL, run));
+    *out = run;
+    run = NULL;
+    return QB_OK;
 }
 
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {

@@ -22,14 +22,12 @@ static char *path_of(qb_ctx *cx, const qb_project *project, const char *suffix, 
 
 static qb_status load(qb_ctx *cx, const qb_project *project, const char *path, qb_graph **out) {
     const qb_optimize_options options = {.disabled = project->disabled};
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_onnx_load(cx, path, &graph));
-    const qb_status status = qb_optimize(cx, graph, &options, NULL);
-    if (status == QB_OK)
-        *out = graph;
-    else
-        qb_graph_free(graph);
-    return status;
+    QB_TRY(qb_optimize(cx, graph, &options, NULL));
+    *out = graph;
+    graph = NULL;
+    return QB_OK;
 }
 
 /* The table is that of the model as it is in the file. */

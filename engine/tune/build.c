@@ -250,16 +250,14 @@ static qb_status follow(qb_ctx *cx, request *r, qb_engine **out) {
 }
 
 static qb_status tune_and_realize(qb_ctx *cx, request *r, qb_engine **out) {
-    qb_engine *engine = NULL;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     QB_TRY(check_apart(cx, r));
     if (r->spec.like) return follow(cx, r, out);
     QB_TRY(build(cx, r, r->graph, NULL, &engine));
-    const qb_status status = keep_faster(cx, r, &engine);
-    if (status == QB_OK)
-        *out = engine;
-    else
-        qb_engine_free(engine);
-    return status;
+    QB_TRY(keep_faster(cx, r, &engine));
+    *out = engine;
+    engine = NULL;
+    return QB_OK;
 }
 
 /* ---- a plan that is given -------------------------------------------------------------------- */
