@@ -367,7 +367,7 @@ static qb_status prepare(qb_ctx *cx, const qb_preprocess *preprocess, const char
                          int32_t height, int32_t width, float *out) {
     char *data;
     size_t size;
-    qb_image image = {0};
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_TRY(qb_file_read(cx, path, IMAGE_MAX, &data, &size));
     qb_status status = qb_image_decode(cx, path, (const uint8_t *)data, size, &image);
     qb_free(data);
@@ -375,7 +375,6 @@ static qb_status prepare(qb_ctx *cx, const qb_preprocess *preprocess, const char
         status = qb_preprocess_image(cx, preprocess, &image, height, width, out);
         if (status != QB_OK) qb_wrap(cx, "%s", path);
     }
-    qb_image_release(&image);
     return status;
 }
 

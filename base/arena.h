@@ -8,6 +8,7 @@ typedef struct qb_arena qb_arena;
 
 qb_status qb_arena_create(qb_ctx *cx, qb_arena **out);
 void qb_arena_free(qb_arena *arena); /* accepts NULL */
+QB_RELEASE_AT(qb_arena, qb_arena_free)
 /* n elements of `size` bytes, 64-byte aligned, zeroed; NULL with an error recorded on failure. */
 void *qb_arena_alloc(qb_ctx *cx, qb_arena *arena, size_t n, size_t size);
 /* The same, aligned for pointers and numbers only: for many small structs. */

@@ -33,7 +33,7 @@ static void *work(void *argument) {
 qb_status qb_each(qb_ctx *cx, int32_t n, qb_each_fn fn, void *user) {
     team t = {.fn = fn, .user = user, .n = n};
     const int workers = qb_threads(cx) < n ? qb_threads(cx) : n;
-    worker *all = qb_alloc(cx, (size_t)workers, sizeof *all);
+    QB_FREED worker *all = qb_alloc(cx, (size_t)workers, sizeof *all);
     if (!all) return cx->code;
     qb_status status = QB_OK;
     for (int i = 0; i < workers; i++) {
@@ -52,6 +52,5 @@ qb_status qb_each(qb_ctx *cx, int32_t n, qb_each_fn fn, void *user) {
             status = all[i].status;
         }
     }
-    qb_free(all);
     return status;
 }

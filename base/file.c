@@ -77,34 +77,31 @@ void qb_map_close(qb_map *map) {
 static qb_status read_all(qb_ctx *cx, const qb_opened *from, size_t limit, char **data,
                           size_t *size) {
     const char *path = from->path;
-    char *buffer = NULL;
+    QB_FREED char *buffer = NULL;
     size_t capacity = 0, used = 0, expected = from->size;
-    qb_status status = QB_OK;
     if (expected > limit)
         return qb_fail(cx, QB_STATUS_FORMAT, "read %s: %zu bytes, at most %zu are accepted", path,
                        expected, limit);
     expected = expected ? expected + 2 : 4096; /* one to see the end, one for the zero */
     for (;;) {
         size_t need = used + 2 > expected ? used + 2 : expected;
-        QB_GO(qb_check_cancel(cx));
-        QB_GO(qb_grow(cx, &buffer, &capacity, need, 1));
+        QB_TRY(qb_check_cancel(cx));
+        QB_TRY(qb_grow(cx, &buffer, &capacity, need, 1));
         const size_t left = capacity - used - 1;
         ssize_t got = read(from->fd, buffer + used, left < CHUNK ? left : CHUNK);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) QB_GO(qb_fail_errno(cx, "read %s", path));
+        if (got < 0) return qb_fail_errno(cx, "read %s", path);
         if (got == 0) break;
         used += (size_t)got;
         if (used > limit)
-            QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "read %s: more than the accepted %zu bytes", path,
-                          limit));
+            return qb_fail(cx, QB_STATUS_FORMAT, "read %s: more than the accepted %zu bytes", path,
+                           limit);
     }
     buffer[used] = '\0';
     *data = buffer;
+    buffer = NULL;
     if (size) *size = used;
     return QB_OK;
-out:
-    qb_free(buffer);
-    return status;
 }
 
 static qb_status read_and_close(qb_ctx *cx, qb_opened *from, size_t limit, char **data,

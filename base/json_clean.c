@@ -6,10 +6,8 @@ json_t *qb_json_text(const char *text) {
     if (qb_text_is_clean(text)) return json_string(text);
     qb_ctx quiet;
     qb_ctx_init(&quiet);
-    char *clean = qb_text_clean(&quiet, text);
-    json_t *value = clean ? json_string(clean) : NULL;
-    qb_free(clean);
-    return value;
+    QB_FREED char *clean = qb_text_clean(&quiet, text);
+    return clean ? json_string(clean) : NULL;
 }
 
 /* Keys cannot be renamed: what has such keys is made anew. */
@@ -19,14 +17,13 @@ static bool clean_keys(json_t *object) {
     bool all = true;
     json_object_foreach(object, key, value) all = all && qb_text_is_clean(key);
     if (all) return true;
-    json_t *copy = json_copy(object);
+    json_auto_t *copy = json_copy(object);
     bool done = copy && json_object_clear(object) == 0;
     json_object_foreach(copy, key, value) {
         json_t *name = done ? qb_json_text(key) : NULL;
         done = name && json_object_set(object, json_string_value(name), value) == 0;
         json_decref(name);
     }
-    json_decref(copy);
     return done;
 }
 

@@ -281,13 +281,8 @@ static qb_status parse_short(parser *ps, const char *letters) {
     return QB_OK;
 }
 
-qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, int argc, char **argv, void *options,
-                       qb_opt_list *rest) {
-    return qb_opt_parse_also(cx, table, NULL, argc, argv, options, rest);
-}
-
-qb_status qb_opt_parse_also(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int argc,
-                            char **argv, void *options, qb_opt_list *rest) {
+qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int argc, char **argv,
+                       void *options, qb_opt_list *rest) {
     parser ps = {cx, table, also, argc, 1, argv, options, rest};
     bool only_positional = false;
     for (; ps.at < argc; ps.at++) {

@@ -38,7 +38,7 @@ static qb_status make_dir(qb_ctx *cx, const char *path) {
 }
 
 qb_status qb_make_dirs(qb_ctx *cx, const char *path) {
-    char *copy = qb_strdup(cx, path);
+    QB_FREED char *copy = qb_strdup(cx, path);
     if (!copy) return cx->code;
     qb_status status = QB_OK;
     for (char *p = copy; *p && status == QB_OK; p++) {
@@ -48,7 +48,6 @@ qb_status qb_make_dirs(qb_ctx *cx, const char *path) {
         *p = '/';
     }
     if (status == QB_OK && *copy) status = make_dir(cx, copy);
-    qb_free(copy);
     return status;
 }
 

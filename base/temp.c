@@ -47,3 +47,9 @@ void qb_temp_give(void *memory) {
         return;
     qb_free(memory);
 }
+
+void qb_temp_give_at(const void *address) {
+    void *memory;
+    memcpy(&memory, address, sizeof memory);
+    qb_temp_give(memory);
+}

@@ -24,4 +24,5 @@ void qb_temp_free(qb_temp *temp);
  * Given back on the thread that took it, before it is closed; NULL may be given. */
 void *qb_temp_take(qb_ctx *cx, size_t n, size_t size);
 void qb_temp_give(void *memory);
+void qb_temp_give_at(const void *address); /* of the pointer, for QB_RELEASED */
 #endif

@@ -274,10 +274,9 @@ qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t s
 
 qb_status qb_file_can_write(qb_ctx *cx, const char *path) {
     struct stat info;
-    qb_writer writer;
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
     /* Opening a pipe would already be noticed at its other end. */
     if (stat(path, &info) == 0 && is_special(path, &info)) return QB_OK;
     QB_TRY(qb_writer_open(cx, path, &writer));
-    qb_writer_abort(&writer);
     return QB_OK;
 }

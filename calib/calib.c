@@ -203,12 +203,10 @@ qb_status qb_calib_finish(qb_ctx *cx, qb_table *table, const qb_method_choice *m
 
 qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
                        qb_table **out) {
-    qb_table *table;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     QB_TRY(qb_calib_gather(cx, graph, options, &table));
-    qb_status status = qb_calib_finish(cx, table, options->methods, options->n_methods);
-    if (status == QB_OK)
-        *out = table;
-    else
-        qb_table_free(table);
-    return status;
+    QB_TRY(qb_calib_finish(cx, table, options->methods, options->n_methods));
+    *out = table;
+    table = NULL;
+    return QB_OK;
 }

@@ -35,8 +35,6 @@ typedef struct qb_calib_method {
                        qb_range *out);
 } qb_calib_method;
 
-const qb_calib_method *const *qb_calib_methods(int32_t *n);
-
 /* A method with its argument and variant, as "percentile:99.99:one-sided" spells it. */
 struct qb_method_choice {
     const qb_calib_method *method;

@@ -18,11 +18,6 @@ static const qb_calib_method *const known[] = {
 };
 enum { N_METHODS = sizeof known / sizeof known[0] };
 
-const qb_calib_method *const *qb_calib_methods(int32_t *n) {
-    *n = N_METHODS;
-    return known;
-}
-
 /* "percentile[:P][:two-sided|one-sided]" */
 static void add_form(qb_strbuf *out, const qb_calib_method *method) {
     qb_strbuf_add(out, method->name);

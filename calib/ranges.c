@@ -26,19 +26,15 @@ const qb_calib_format *const *qb_calib_formats(int32_t *n) {
 }
 
 qb_status qb_calib_format_find(qb_ctx *cx, const char *name, const qb_calib_format **out) {
-    qb_strbuf names = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
     for (int32_t i = 0; i < N_FORMATS; i++) {
         qb_strbuf_addf(&names, "%s%s", i ? ", " : "", formats[i]->name);
         if (strcmp(formats[i]->name, name) != 0) continue;
         *out = formats[i];
-        qb_strbuf_release(&names);
         return QB_OK;
     }
-    qb_status status =
-        qb_fail(cx, QB_STATUS_USAGE, "unknown calibration format '%s': expected one of %s", name,
-                names.data ? names.data : "the known ones");
-    qb_strbuf_release(&names);
-    return status;
+    return qb_fail(cx, QB_STATUS_USAGE, "unknown calibration format '%s': expected one of %s", name,
+                   names.data ? names.data : "the known ones");
 }
 
 /* ---- the list ---- */
@@ -230,13 +226,13 @@ qb_status qb_ranges_write_json(qb_ctx *cx, const qb_ranges *ranges, json_t *root
         if (json_object_set_new(tensors, ranges->item[i].name, value(&ranges->item[i])) != 0)
             status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name of tensor '%s' is not UTF-8",
                              ranges->item[i].name);
-    char *text = status == QB_OK ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    QB_FREED char *text =
+        status == QB_OK ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (status != QB_OK) return status;
     if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     qb_strbuf_add(out, text);
     qb_strbuf_add(out, "\n");
-    free(text);
     return QB_OK;
 }
 

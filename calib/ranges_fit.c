@@ -60,10 +60,10 @@ static qb_status place(fitter *f, const qb_ranges *ranges, bool by_layer) {
 
 /* What integer layers read but nobody gave a range; a value is listed once. */
 static qb_status find_missing(fitter *f) {
-    qb_groups groups;
+    QB_RELEASED(qb_groups_release) qb_groups groups = {0};
     QB_TRY(qb_fuse(f->cx, f->graph, &groups));
     qb_status status = QB_OK;
-    bool *seen = qb_alloc(f->cx, (size_t)f->graph->n_values, sizeof *seen);
+    QB_FREED bool *seen = qb_alloc(f->cx, (size_t)f->graph->n_values, sizeof *seen);
     if (!seen) status = f->cx->code;
     for (int32_t g = 0; g < groups.n && status == QB_OK; g++) {
         const qb_group *group = &groups.group[g];
@@ -76,34 +76,29 @@ static qb_status find_missing(fitter *f) {
                           f->graph->values[value].name);
         }
     }
-    qb_free(seen);
-    qb_groups_release(&groups);
     return status;
 }
 
 static qb_status make_table(const fitter *f, const qb_calib_format *format, qb_table **out) {
-    qb_table *table = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     QB_TRY(qb_table_create(f->cx, f->fit.used, &table));
     snprintf(table->method[0], sizeof table->method[0], "import:%s", format->name);
     table->n_methods = 1;
     table->model_hash = f->graph->hash;
     table->model = qb_strdup(f->cx, f->graph->source ? f->graph->source : "");
     table->dataset = qb_strdup(f->cx, "");
-    if (!table->model || !table->dataset) QB_GO(f->cx->code);
+    if (!table->model || !table->dataset) return f->cx->code;
     qb_table_entry *entry = table->entry;
     for (int32_t v = 0; v < f->graph->n_values; v++) {
         if (!has_range(f, v)) continue;
         entry->name = qb_strdup(f->cx, f->graph->values[v].name);
-        if (!entry->name) QB_GO(f->cx->code);
+        if (!entry->name) return f->cx->code;
         entry++->range[0] = f->range[v];
     }
     qb_table_sort(table);
     *out = table;
+    table = NULL;
     return QB_OK;
-out:
-    qb_table_free(table);
-    return status;
 }
 
 /* Names that another model happens to have as well ("flatten") are few. */

@@ -27,16 +27,14 @@ static qb_status send_table(qb_ctx *cx, const qb_ranks *ranks, int32_t to, qb_ta
 
 /* *out: NULL when the rank had none. */
 static qb_status receive_table(qb_ctx *cx, const qb_ranks *ranks, int32_t from, qb_table **out) {
-    void *bytes;
+    QB_FREED void *bytes = NULL;
     size_t size;
     char name[32];
     snprintf(name, sizeof name, "rank %d", from);
     if (ranks->receive(from, &bytes, &size))
         return qb_fail(cx, QB_STATUS_IO, "rank %d: cannot receive from %s", ranks->rank, name);
     *out = NULL;
-    qb_status status = size > 0 ? qb_table_parse(cx, name, bytes, size, out) : QB_OK;
-    free(bytes);
-    return status;
+    return size > 0 ? qb_table_parse(cx, name, bytes, size, out) : QB_OK;
 }
 
 /* *table takes the other one's data in. */

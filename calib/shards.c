@@ -147,9 +147,10 @@ static int by_text(const void *a, const void *b) {
 /* The names in a and b, which are "x" or "x+y", each once and in order: "x+y+z". */
 static char *join_names(qb_ctx *cx, const char *a, const char *b) {
     qb_strbuf joined = {0};
-    char *both = qb_format(cx, "%s+%s", a, b), *result = NULL;
+    char *result = NULL;
+    QB_FREED char *both = qb_format(cx, "%s+%s", a, b);
     /* n letters that are all "+" part n + 1 names, all empty: ranks have no name yet. */
-    char **part = both ? qb_alloc(cx, strlen(both) + 1, sizeof *part) : NULL;
+    QB_FREED char **part = both ? qb_alloc(cx, strlen(both) + 1, sizeof *part) : NULL;
     size_t n = 0;
     for (char *rest = both; part && rest;) part[n++] = strsep(&rest, "+");
     if (part) qsort(part, n, sizeof *part, by_text);
@@ -157,7 +158,6 @@ static char *join_names(qb_ctx *cx, const char *a, const char *b) {
         if (i == 0 || strcmp(part[i], part[i - 1]) != 0)
             qb_strbuf_addf(&joined, "%s%s", i ? "+" : "", part[i]);
     if (part && qb_strbuf_take(cx, &joined, &result) != QB_OK) result = NULL;
-    QB_FREE_ALL(part, both);
     return result;
 }
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "datasets/h5_inside.h"
+
 const qb_h5_column qb_h5_columns[QB_H5_COLUMNS] = {
     {"exponent", offsetof(qb_stats, exponent), 4, QB_H5_I32},
     {"min", offsetof(qb_stats, min), 4, QB_H5_F32},
@@ -53,11 +55,10 @@ herr_t qb_h5_row(hid_t set, hid_t space, qb_h5_type type, int32_t row, hsize_t w
                  const void *out, void *in) {
     const hsize_t start[2] = {(hsize_t)row, 0}, count[2] = {1, width};
     const hid_t number = qb_h5_memory_type(type);
-    hid_t memory = H5Screate_simple(1, &count[1], NULL);
+    QB_RELEASED(qb_h5_close) hid_t memory = H5Screate_simple(1, &count[1], NULL);
     herr_t done = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
     if (done >= 0)
         done = out ? H5Dwrite(set, number, memory, space, H5P_DEFAULT, out)
                    : H5Dread(set, number, memory, space, H5P_DEFAULT, in);
-    H5Sclose(memory);
     return done;
 }

@@ -46,29 +46,22 @@ static qb_status check_user_block(const qb_h5 *h, const uint8_t *bytes, size_t s
 
 /* A text attribute of at most `longest` bytes as new memory. */
 static qb_status read_long_text(const qb_h5 *h, const char *name, size_t longest, char **out) {
-    hid_t attribute = H5Aopen(h->file, name, H5P_DEFAULT);
+    QB_RELEASED(qb_h5_close) hid_t attribute = H5Aopen(h->file, name, H5P_DEFAULT);
     if (attribute < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
-    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-    qb_status status = QB_OK;
-    char *text = NULL;
+    QB_RELEASED(qb_h5_close) hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    QB_FREED char *text = NULL;
     const size_t size = type < 0 ? 0 : H5Tget_size(type);
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || size == 0 ||
         size > longest || H5Sget_simple_extent_npoints(space) != 1)
-        QB_GO(malformed(h, name, "one text of fixed length"));
+        return malformed(h, name, "one text of fixed length");
     text = qb_alloc(h->cx, size + 1, 1);
-    if (!text) QB_GO(h->cx->code);
+    if (!text) return h->cx->code;
     hid_t memory = qb_h5_text_type(size + 1); /* other writers store no terminating zero */
     herr_t done = H5Aread(attribute, memory, text);
     H5Tclose(memory);
-    if (done < 0) QB_GO(qb_h5_fail(h, QB_STATUS_FORMAT, name));
+    if (done < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
     *out = qb_text_clean(h->cx, text);
-    if (!*out) status = h->cx->code;
-out:
-    qb_free(text);
-    if (space >= 0) H5Sclose(space);
-    if (type >= 0) H5Tclose(type);
-    H5Aclose(attribute);
-    return status;
+    return *out ? QB_OK : h->cx->code;
 }
 
 static qb_status read_text(const qb_h5 *h, const char *name, char **out) {
@@ -84,26 +77,20 @@ static qb_status read_hash(const qb_h5 *h, const char *name, qb_hash *out) {
 }
 
 static qb_status read_i64(const qb_h5 *h, const char *name, int64_t *out) {
-    hid_t attribute = H5Aopen(h->file, name, H5P_DEFAULT);
+    QB_RELEASED(qb_h5_close) hid_t attribute = H5Aopen(h->file, name, H5P_DEFAULT);
     if (attribute < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
-    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_h5_close) hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
     if (H5Tequal(type, H5T_STD_I64LE) <= 0 || H5Sget_simple_extent_npoints(space) != 1)
-        status = malformed(h, name, "one 64-bit integer");
-    else if (H5Aread(attribute, H5T_NATIVE_INT64, out) < 0)
-        status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
-    else if (*out < 0)
-        status = malformed(h, name, "a number that is not negative");
-    if (space >= 0) H5Sclose(space);
-    if (type >= 0) H5Tclose(type);
-    H5Aclose(attribute);
-    return status;
+        return malformed(h, name, "one 64-bit integer");
+    if (H5Aread(attribute, H5T_NATIVE_INT64, out) < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    if (*out < 0) return malformed(h, name, "a number that is not negative");
+    return QB_OK;
 }
 
 /* Data must be in this file, in the form that qb_table_save gives it: no links, no storage outside
  * and no chunks of other sizes (which HDF5 would allocate before we see them). */
 static bool plain_storage(hid_t set, const hsize_t *chunk) {
-    hid_t plan = H5Dget_create_plist(set);
+    QB_RELEASED(qb_h5_close) hid_t plan = H5Dget_create_plist(set);
     hsize_t got[2] = {0};
     bool plain = H5Pget_external_count(plan) == 0;
     if (chunk)
@@ -111,7 +98,6 @@ static bool plain_storage(hid_t set, const hsize_t *chunk) {
                 got[0] == chunk[0] && got[1] == chunk[1];
     else
         plain = plain && H5Pget_layout(plan) == H5D_CONTIGUOUS;
-    if (plan >= 0) H5Pclose(plan);
     return plain;
 }
 
@@ -151,10 +137,8 @@ static qb_status open_dataset(const qb_h5 *h, const char *name, int rank, hsize_
 }
 
 static bool has_type(hid_t set, hid_t expected) {
-    hid_t type = H5Dget_type(set);
-    const bool same = H5Tequal(type, expected) > 0;
-    if (type >= 0) H5Tclose(type);
-    return same;
+    QB_RELEASED(qb_h5_close) hid_t type = H5Dget_type(set);
+    return H5Tequal(type, expected) > 0;
 }
 
 /* A whole dataset of numbers into memory that the caller sized by `dims`. */
@@ -162,15 +146,12 @@ static qb_status read_numbers(const qb_h5 *h, const char *name, qb_h5_type type,
                               hsize_t *dims, void *data) {
     static const char *const texts[] = {"32-bit integers", "32-bit floats",
                                         "64-bit unsigned integers", "64-bit integers"};
-    hid_t set = -1;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_dataset(h, name, rank, dims, NULL, &set));
-    qb_status status = QB_OK;
-    if (!has_type(set, qb_h5_file_type(type)))
-        status = malformed(h, name, texts[type]);
-    else if (H5Dread(set, qb_h5_memory_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
-        status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
-    H5Dclose(set);
-    return status;
+    if (!has_type(set, qb_h5_file_type(type))) return malformed(h, name, texts[type]);
+    if (H5Dread(set, qb_h5_memory_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+        return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    return QB_OK;
 }
 
 /* Texts of one size, each with a zero at its end. */
@@ -239,7 +220,7 @@ static qb_status read_methods(const qb_h5 *h, qb_table *table) {
 
 static qb_status read_columns(const qb_h5 *h, qb_table *table) {
     hsize_t n = (hsize_t)table->n_entries;
-    uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
+    QB_FREED uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
     if (!data) return h->cx->code;
     qb_status status = QB_OK;
     for (int c = 0; c < QB_H5_COLUMNS && status == QB_OK; c++) {
@@ -248,7 +229,6 @@ static qb_status read_columns(const qb_h5 *h, qb_table *table) {
         for (size_t i = 0; status == QB_OK && i < n; i++)
             memcpy((uint8_t *)table->entry[i].stats + col->offset, data + i * col->size, col->size);
     }
-    qb_free(data);
     return status;
 }
 
@@ -289,12 +269,11 @@ static void *maxima_of(const qb_table_entry *entry) { return entry->sample_max; 
 static qb_status read_rows(const qb_h5 *h, const char *name, qb_h5_type type, hid_t set,
                            const qb_table *table, hsize_t width,
                            void *(*row)(const qb_table_entry *entry)) {
-    hid_t space = H5Dget_space(set);
+    QB_RELEASED(qb_h5_close) hid_t space = H5Dget_space(set);
     qb_status status = QB_OK;
     for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
         if (qb_h5_row(set, space, type, i, width, NULL, row(&table->entry[i])) < 0)
             status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
-    H5Sclose(space);
     return status;
 }
 
@@ -302,17 +281,12 @@ static qb_status read_rows(const qb_h5 *h, const char *name, qb_h5_type type, hi
 static qb_status read_extremes(const qb_h5 *h, const char *name, const qb_table *table,
                                void *(*row)(const qb_table_entry *entry)) {
     hsize_t dims[2] = {(hsize_t)table->n_entries, (hsize_t)table->n_recorded};
-    hid_t set = -1;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_dataset(h, name, 2, dims, NULL, &set));
-    qb_status status = QB_OK;
-    if (!has_type(set, qb_h5_file_type(QB_H5_F32)))
-        status = malformed(h, name, "32-bit floats");
-    else if (H5Dget_storage_size(set) != dims[0] * dims[1] * sizeof(float))
-        status = malformed(h, name, "data for every tensor");
-    else
-        status = read_rows(h, name, QB_H5_F32, set, table, dims[1], row);
-    H5Dclose(set);
-    return status;
+    if (!has_type(set, qb_h5_file_type(QB_H5_F32))) return malformed(h, name, "32-bit floats");
+    if (H5Dget_storage_size(set) != dims[0] * dims[1] * sizeof(float))
+        return malformed(h, name, "data for every tensor");
+    return read_rows(h, name, QB_H5_F32, set, table, dims[1], row);
 }
 
 /* Are n 64-bit numbers really in the file? It bounds what a small file can make us allocate. */
@@ -357,7 +331,7 @@ static qb_status read_samples(const qb_h5 *h, qb_table *table) {
 /* Room for each tensor's channels; *all is their number. */
 static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *all) {
     hsize_t n = (hsize_t)table->n_entries;
-    int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
+    QB_FREED int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
     if (!count) return h->cx->code;
     qb_status status = read_numbers(h, "channels", QB_H5_I32, 1, &n, count);
     *all = 0;
@@ -373,13 +347,12 @@ static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *a
         table->entry[i].channels.n = count[i];
         if (count[i] > 0) status = qb_channels_alloc(h->cx, count[i], &table->entry[i].channels);
     }
-    qb_free(count);
     return status;
 }
 
 static qb_status read_channels(const qb_h5 *h, const char *name, hsize_t all, bool maxima,
                                const qb_table *table) {
-    float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
+    QB_FREED float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
     if (!data) return h->cx->code;
     qb_status status = read_numbers(h, name, QB_H5_F32, 1, &all, data);
     size_t at = 0;
@@ -389,7 +362,6 @@ static qb_status read_channels(const qb_h5 *h, const char *name, hsize_t all, bo
         memcpy(maxima ? c->max : c->min, data + at, (size_t)c->n * sizeof *data);
         at += (size_t)c->n;
     }
-    qb_free(data);
     return status;
 }
 
@@ -550,13 +522,12 @@ out:
 }
 
 static qb_status read_image(qb_h5 *h, const void *bytes, size_t size, qb_table **out) {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    QB_RELEASED(qb_h5_close) hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_core(access, 4096, false);
     H5Pset_file_image(access, (void *)(uintptr_t)bytes, size); /* copies; is not written to */
     h->file = H5Fopen("table", H5F_ACC_RDONLY, access);
     qb_status status = h->file < 0 ? qb_h5_fail(h, QB_STATUS_FORMAT, "open") : read_all(h, out);
     if (h->file >= 0) H5Fclose(h->file);
-    H5Pclose(access);
     return status;
 }
 
@@ -580,11 +551,10 @@ static qb_status parse(qb_ctx *cx, const image *from, qb_table **out) {
 static qb_status parse_apart(qb_ctx *cx, void *work, const int64_t ask[QB_APART_ASK], void *out,
                              size_t n) {
     const image *from = work;
-    qb_table *table;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     (void)ask, (void)out, (void)n;
     qb_apart_allow(APART_BYTES + 4 * from->size, APART_SECONDS);
     QB_TRY(parse(cx, from, &table));
-    qb_table_free(table);
     return QB_OK;
 }
 

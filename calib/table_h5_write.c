@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "calib/table_h5_internal.h"
+#include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 
 #define IMAGE_STEP 4096 /* by which the file grows in memory */
@@ -9,20 +10,16 @@
 
 static qb_status write_attribute(const qb_h5 *h, const char *name, hid_t type, hid_t memory,
                                  const void *value) {
-    hid_t space = H5Screate(H5S_SCALAR);
+    QB_RELEASED(qb_h5_close) hid_t space = H5Screate(H5S_SCALAR);
+    QB_RELEASED(qb_h5_close)
     hid_t attribute = H5Acreate2(h->file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     herr_t done = H5Awrite(attribute, memory, value);
-    qb_status status = done < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
-    H5Aclose(attribute);
-    H5Sclose(space);
-    return status;
+    return done < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
 }
 
 static qb_status write_text(const qb_h5 *h, const char *name, const char *text) {
-    hid_t type = qb_h5_text_type(strlen(text) + 1);
-    qb_status status = write_attribute(h, name, type, type, text);
-    H5Tclose(type);
-    return status;
+    QB_RELEASED(qb_h5_close) hid_t type = qb_h5_text_type(strlen(text) + 1);
+    return write_attribute(h, name, type, type, text);
 }
 
 static qb_status write_hash(const qb_h5 *h, const char *name, qb_hash hash) {
@@ -38,35 +35,28 @@ static qb_status write_i64(const qb_h5 *h, const char *name, int64_t value) {
 /* `data` NULL: the dataset is only made. `chunk` NULL: contiguous. */
 static hid_t make_dataset(const qb_h5 *h, const char *name, hid_t type, int rank,
                           const hsize_t *dims, const hsize_t *chunk) {
-    hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
+    QB_RELEASED(qb_h5_close) hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(plan, false);
     if (chunk) {
         H5Pset_chunk(plan, rank, chunk);
         H5Pset_shuffle(plan);
         H5Pset_deflate(plan, DEFLATE_LEVEL);
     }
-    hid_t space = H5Screate_simple(rank, dims, NULL);
-    hid_t set = H5Dcreate2(h->file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
-    H5Sclose(space);
-    H5Pclose(plan);
-    return set;
+    QB_RELEASED(qb_h5_close) hid_t space = H5Screate_simple(rank, dims, NULL);
+    return H5Dcreate2(h->file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
 }
 
 static qb_status write_dataset(const qb_h5 *h, const char *name, hid_t type, hid_t memory, int rank,
                                const hsize_t *dims, const void *data) {
-    hid_t set = make_dataset(h, name, type, rank, dims, NULL);
+    QB_RELEASED(qb_h5_close) hid_t set = make_dataset(h, name, type, rank, dims, NULL);
     herr_t done = H5Dwrite(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
-    qb_status status = done < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
-    H5Dclose(set);
-    return status;
+    return done < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
 }
 
 static qb_status write_methods(const qb_h5 *h, const qb_table *table) {
-    hid_t type = qb_h5_text_type(QB_METHOD_TEXT);
+    QB_RELEASED(qb_h5_close) hid_t type = qb_h5_text_type(QB_METHOD_TEXT);
     hsize_t n = (hsize_t)table->n_methods;
-    qb_status status = write_dataset(h, "method", type, type, 1, &n, table->method);
-    H5Tclose(type);
-    return status;
+    return write_dataset(h, "method", type, type, 1, &n, table->method);
 }
 
 static qb_status write_names(const qb_h5 *h, const qb_table *table) {
@@ -79,16 +69,13 @@ static qb_status write_names(const qb_h5 *h, const qb_table *table) {
                            h->name, length - 1, QB_H5_TEXT - 1, table->entry[i].name);
         size = length > size ? length : size;
     }
-    char *names = qb_alloc(h->cx, (size_t)table->n_entries, size);
+    QB_FREED char *names = qb_alloc(h->cx, (size_t)table->n_entries, size);
     if (!names) return h->cx->code;
     for (int32_t i = 0; i < table->n_entries; i++)
         strcpy(names + (size_t)i * size, table->entry[i].name);
-    hid_t type = qb_h5_text_type(size);
+    QB_RELEASED(qb_h5_close) hid_t type = qb_h5_text_type(size);
     hsize_t n = (hsize_t)table->n_entries;
-    qb_status status = write_dataset(h, "name", type, type, 1, &n, names);
-    H5Tclose(type);
-    qb_free(names);
-    return status;
+    return write_dataset(h, "name", type, type, 1, &n, names);
 }
 
 static qb_status write_columns(const qb_h5 *h, const qb_table *table) {
@@ -126,14 +113,13 @@ static const void *maxima_of(const qb_table_entry *entry) { return entry->sample
 static qb_status write_rows(const qb_h5 *h, const char *name, qb_h5_type type,
                             const qb_table *table, hsize_t width, bool packed, row_of row) {
     const hsize_t dims[2] = {(hsize_t)table->n_entries, width}, chunk[2] = {1, width};
+    QB_RELEASED(qb_h5_close)
     hid_t set = make_dataset(h, name, qb_h5_file_type(type), 2, dims, packed ? chunk : NULL);
-    hid_t space = H5Dget_space(set);
+    QB_RELEASED(qb_h5_close) hid_t space = H5Dget_space(set);
     qb_status status = set < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
     for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
         if (qb_h5_row(set, space, type, i, width, row(&table->entry[i]), NULL) < 0)
             status = qb_h5_fail(h, QB_STATUS_IO, name);
-    H5Sclose(space);
-    H5Dclose(set);
     return status;
 }
 
@@ -245,7 +231,8 @@ static qb_status take_image(const qb_h5 *h, uint8_t **bytes, size_t *n) {
 /* The format and the property lists are fixed, so that the bytes do not depend on the time or on
  * the library's choice. HDF5 works in memory: the disk's errors are ours to report. */
 static qb_status write_hdf5(qb_h5 *h, const qb_table *table, uint8_t **bytes, size_t *size) {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), create = H5Pcreate(H5P_FILE_CREATE);
+    QB_RELEASED(qb_h5_close) hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    QB_RELEASED(qb_h5_close) hid_t create = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_fapl_core(access, IMAGE_STEP, false);
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
     H5Pset_userblock(create, QB_H5_USER_BLOCK);
@@ -255,8 +242,6 @@ static qb_status write_hdf5(qb_h5 *h, const qb_table *table, uint8_t **bytes, si
         h->file < 0 ? qb_h5_fail(h, QB_STATUS_INTERNAL, "create") : write_all(h, table);
     if (status == QB_OK) status = take_image(h, bytes, size);
     if (h->file >= 0) H5Fclose(h->file);
-    H5Pclose(create);
-    H5Pclose(access);
     return status;
 }
 

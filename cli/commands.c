@@ -187,7 +187,7 @@ static qb_status set_budget(qb_ctx *cx, const qb_common *options) {
 }
 
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
-    qb_common *options = qb_alloc(cx, 1, command->options_size);
+    QB_FREED qb_common *options = qb_alloc(cx, 1, command->options_size);
     if (!options) return cx->code;
     if (command->defaults) command->defaults(options);
     qb_opt_list arguments = {0};
@@ -195,7 +195,7 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
     const char *const *outside = cx->outside;
     const int n_outside = cx->n_outside;
     qb_status status = QB_OK;
-    QB_GO(qb_opt_parse_also(cx, command->options, command->also, argc, argv, options, &arguments));
+    QB_GO(qb_opt_parse(cx, command->options, command->also, argc, argv, options, &arguments));
     if (options->help) {
         qb_help_command(stdout, command);
         goto out; /* the caller looks after standard output */
@@ -227,7 +227,6 @@ out:
         qb_plugins_release(cx->plugins);
         cx->plugins = NULL;
     }
-    qb_free(options);
     return status;
 }
 

@@ -11,16 +11,14 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_par
                         qb_graph **out, qb_optimize_report *report) {
     const qb_optimize_options options = {.disabled = project->disabled};
     qb_onnx_part sized = part ? *part : (qb_onnx_part){0};
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     if (!sized.user) sized.user = project->shapes;
     sized.size_inputs = sized.user ? qb_size_inputs : NULL;
     QB_TRY(qb_onnx_load_part(cx, project->model, &sized, &graph));
-    const qb_status status = qb_optimize(cx, graph, &options, report);
-    if (status == QB_OK)
-        *out = graph;
-    else
-        qb_graph_free(graph);
-    return status;
+    QB_TRY(qb_optimize(cx, graph, &options, report));
+    *out = graph;
+    graph = NULL;
+    return QB_OK;
 }
 
 qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
@@ -28,62 +26,54 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
                              qb_holdout *holdout) {
     qb_calib_options options;
     qb_holdout scores = {0};
-    qb_dataset *dataset;
-    qb_table *table = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = NULL;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     QB_TRY(qb_calibration_prepare(cx, project, settings, &options));
     const char *data = project->calibration_data;
     QB_TRY(qb_stage_data(cx, project, graph, data, qb_project_split(project, data, false), &dataset,
                          &options.loader));
     qb_calibration_take_share(settings, dataset, &options.shards);
-    QB_GO(qb_calibration_gather(cx, graph, &options, settings, &table));
-    if (table) QB_GO(qb_calibration_choose(cx, project, graph, settings, options, table, &scores));
+    QB_TRY(qb_calibration_gather(cx, graph, &options, settings, &table));
+    if (table) QB_TRY(qb_calibration_choose(cx, project, graph, settings, options, table, &scores));
     if (holdout) *holdout = scores;
     *out = table;
     table = NULL;
-out:
-    qb_table_free(table);
-    qb_dataset_close(dataset);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
                          qb_built *out) {
     qb_precision precision = qb_stage_precision(project);
     qb_build_spec spec;
-    qb_build_sizes sizes = {0};
-    qb_graph *graph = NULL;
-    qb_built built = {0};
+    QB_RELEASED(qb_build_sizes_release) qb_build_sizes sizes = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_built_release) qb_built built = {0};
     qb_status status = QB_OK;
-    QB_GO(qb_precision_parse(cx, settings->precision, &precision));
+    QB_TRY(qb_precision_parse(cx, settings->precision, &precision));
     const char *refusal = qb_precision_spec(&precision, &spec);
-    if (refusal) QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", settings->precision, refusal));
+    if (refusal) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", settings->precision, refusal);
     const qb_onnx_part sized = {.user = settings->sizes->shapes};
-    QB_GO(qb_stage_load(cx, project, &sized, &graph, NULL));
-    QB_GO(qb_build_sizes_parse(cx, project, settings->sizes, graph, &spec, &sizes));
+    QB_TRY(qb_stage_load(cx, project, &sized, &graph, NULL));
+    QB_TRY(qb_build_sizes_parse(cx, project, settings->sizes, graph, &spec, &sizes));
     if (qb_precision_is_quantized(&precision))
-        QB_GO(qb_build_quantize(cx, project, &precision, &spec, &graph, &built));
+        QB_TRY(qb_build_quantize(cx, project, &precision, &spec, &graph, &built));
     else
-        QB_GO(qb_stage_note_largest(cx, project, &spec, graph));
+        QB_TRY(qb_stage_note_largest(cx, project, &spec, graph));
     status = qb_build_graph(cx, spec, graph, &built.engine);
     if (status != QB_OK) {
         qb_wrap(cx, "%s", project->model);
-        goto out;
+        return status;
     }
     *out = built;
     built = (qb_built){0};
-out:
-    qb_build_sizes_release(&sizes);
-    qb_built_release(&built);
-    qb_graph_free(graph);
     return status;
 }
 
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out) {
-    qb_candidates c = {0};
-    qb_dataset *dataset = NULL, *targets = NULL;
-    qb_run *run = NULL;
+    QB_RELEASED(qb_candidates_release) qb_candidates c = {0};
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = NULL, *targets = NULL;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
     const char *data;
     int64_t batches[QB_COMPARE_BATCHES];
     qb_compare_options options = {.batch = project->batch,
@@ -94,28 +84,22 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                                   .task = &project->task,
                                   .layers = settings->layers,
                                   .thumbnail = (int32_t)settings->thumbnail};
-    qb_status status = QB_OK;
-    QB_GO(qb_compare_batches(cx, settings->batches, batches, &options.n_batches));
-    QB_GO(qb_candidates_collect(cx, project, settings->precision, settings->n_precisions, &c));
-    for (int32_t k = 0; k < options.n_batches; k++) QB_GO(qb_probe_check(cx, c.graph, batches[k]));
-    QB_GO(qb_compare_data(cx, project, &c, &data));
-    QB_GO(qb_stage_data(cx, project, c.graph, data, qb_project_split(project, data, true), &dataset,
-                        &options.loader));
-    QB_GO(qb_compare_truth(cx, project, data, dataset, &targets));
-    QB_GO(qb_candidates_settle(cx, project, &options.loader, &c));
-    QB_GO(qb_compare_take_part(cx, project, settings, &c, dataset, targets, &options));
+    QB_TRY(qb_compare_batches(cx, settings->batches, batches, &options.n_batches));
+    QB_TRY(qb_candidates_collect(cx, project, settings->precision, settings->n_precisions, &c));
+    for (int32_t k = 0; k < options.n_batches; k++) QB_TRY(qb_probe_check(cx, c.graph, batches[k]));
+    QB_TRY(qb_compare_data(cx, project, &c, &data));
+    QB_TRY(qb_stage_data(cx, project, c.graph, data, qb_project_split(project, data, true),
+                         &dataset, &options.loader));
+    QB_TRY(qb_compare_truth(cx, project, data, dataset, &targets));
+    QB_TRY(qb_candidates_settle(cx, project, &options.loader, &c));
+    QB_TRY(qb_compare_take_part(cx, project, settings, &c, dataset, targets, &options));
     options.candidate = c.item;
     options.n_candidates = c.n;
     options.targets = targets;
-    QB_GO(qb_compare(cx, &options, &run));
-    QB_GO(qb_compare_describe(cx, project, &c, data, dataset, run));
-    if (settings->layers) QB_GO(qb_compare_suggest(cx, project, run));
+    QB_TRY(qb_compare(cx, &options, &run));
+    QB_TRY(qb_compare_describe(cx, project, &c, data, dataset, run));
+    if (settings->layers) QB_TRY(qb_compare_suggest(cx, project, run));
     *out = run;
     run = NULL;
-out:
-    qb_run_free(run);
-    qb_dataset_close(targets);
-    qb_dataset_close(dataset);
-    qb_candidates_release(&c);
-    return status;
+    return QB_OK;
 }

@@ -556,11 +556,10 @@ qb_status qb_coco_mask(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *
 /* A mask without a box: the box of its pixels, and their number. */
 static qb_status box_of_mask(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *objects,
                              qb_coco_object *o) {
-    qb_rle mask;
+    QB_RELEASED(qb_rle_release) qb_rle mask = {0};
     QB_TRY(qb_coco_mask(cx, truth, objects, o, &mask));
     qb_rle_box(&mask, o->box);
     o->area = (double)qb_rle_area(&mask);
-    qb_rle_release(&mask);
     return QB_OK;
 }
 

@@ -113,11 +113,10 @@ qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_s
 }
 
 qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind kind) {
-    qb_names names = {0};
+    QB_RELEASED(qb_names_release) qb_names names = {0};
     qb_status status = qb_scan_folder(cx, dataset->root, kind, dataset->arena, &names);
     for (size_t i = 0; i < names.n && status == QB_OK; i++)
         status = qb_dataset_add(cx, dataset, names.name[i], 0, -1);
-    qb_free(names.name);
     return status;
 }
 
@@ -228,16 +227,13 @@ qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options
                        (long long)options->max_samples);
     const qb_dataset_format *format = NULL;
     QB_TRY(find_format(cx, path, &format));
-    qb_dataset *dataset = qb_alloc(cx, 1, sizeof *dataset);
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = qb_alloc(cx, 1, sizeof *dataset);
     if (!dataset) return cx->code;
     dataset->format = format;
-    qb_status status = open_format(cx, dataset, path, options);
-    if (status == QB_OK) status = open_decoder(cx, options, dataset);
-    if (status != QB_OK) {
-        qb_dataset_close(dataset);
-        return status;
-    }
+    QB_TRY(open_format(cx, dataset, path, options));
+    QB_TRY(open_decoder(cx, options, dataset));
     *out = dataset;
+    dataset = NULL;
     return QB_OK;
 }
 

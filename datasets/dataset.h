@@ -95,6 +95,7 @@ typedef struct qb_dataset_options {
 qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
                           qb_dataset **out);
 void qb_dataset_close(qb_dataset *dataset);
+QB_RELEASE_AT(qb_dataset, qb_dataset_close)
 /* Keeps every `of`th sample from number `part` on (0 <= part < of); none may be left. */
 void qb_dataset_keep_part(qb_dataset *dataset, int64_t part, int64_t of);
 

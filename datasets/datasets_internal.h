@@ -130,8 +130,9 @@ typedef struct qb_names {
     const char **name;
     size_t n, capacity;
 } qb_names;
+static inline void qb_names_release(const qb_names *names) { qb_free(names->name); }
 /* The visible subfolders, or files, or those that are named as images, tensors or texts (.txt), of
- * a folder; sorted byte-wise, names in the arena. Free names->name. */
+ * a folder; sorted byte-wise, names in the arena. The caller releases the list. */
 qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
                          qb_names *names);
 /* Adds a sample for each of them in the data set's folder, labels unknown. */

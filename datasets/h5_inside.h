@@ -17,4 +17,9 @@ qb_h5_place qb_h5_place_of(hid_t file, const char *path);
 /* Whether the bytes of a dataset lie in the file: no external storage, not put together from other
  * datasets. */
 bool qb_h5_stores_inside(hid_t set);
+
+/* For QB_RELEASED: closes a handle of any kind; a negative one is none. */
+static inline void qb_h5_close(const hid_t *handle) {
+    if (*handle >= 0) H5Idec_ref(*handle);
+}
 #endif

@@ -38,13 +38,10 @@ qb_h5_place qb_h5_place_of(hid_t file, const char *path) {
 }
 
 bool qb_h5_stores_inside(hid_t set) {
-    hid_t list = H5Dget_create_plist(set);
+    QB_RELEASED(qb_h5_close) hid_t list = H5Dget_create_plist(set);
     const H5D_layout_t layout = H5Pget_layout(list);
-    const bool inside =
-        H5Pget_external_count(list) == 0 &&
-        (layout == H5D_CHUNKED || layout == H5D_CONTIGUOUS || layout == H5D_COMPACT);
-    H5Pclose(list);
-    return inside;
+    return H5Pget_external_count(list) == 0 &&
+           (layout == H5D_CHUNKED || layout == H5D_CONTIGUOUS || layout == H5D_COMPACT);
 }
 
 /* The innermost reason that the library has for its last failure. */
@@ -185,13 +182,11 @@ static qb_status open_rows(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows 
 }
 
 qb_status qb_h5_rows_open(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *out) {
-    qb_h5_rows rows = {.set = -1, .memory = -1};
-    qb_status status = open_rows(cx, file, name, &rows);
-    if (status == QB_OK)
-        *out = rows;
-    else
-        qb_h5_rows_close(&rows);
-    return status;
+    QB_RELEASED(qb_h5_rows_close) qb_h5_rows rows = {.set = -1, .memory = -1};
+    QB_TRY(open_rows(cx, file, name, &rows));
+    *out = rows;
+    rows = (qb_h5_rows){.set = -1, .memory = -1};
+    return QB_OK;
 }
 
 void qb_h5_rows_close(qb_h5_rows *rows) {
@@ -209,13 +204,11 @@ qb_desc qb_h5_rows_desc(const qb_h5_rows *rows) {
 qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, void *out) {
     hsize_t start[QB_MAX_RANK] = {at}, count[QB_MAX_RANK] = {1};
     for (int i = 1; i < rows->rank; i++) count[i] = rows->dim[i];
+    QB_RELEASED(qb_h5_close)
     hid_t from = H5Dget_space(rows->set), to = H5Screate_simple(rows->rank, count, NULL);
-    qb_status status = QB_OK;
     if (from < 0 || to < 0 ||
         H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
         H5Dread(rows->set, rows->memory, to, from, H5P_DEFAULT, out) < 0)
-        status = qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read");
-    if (from >= 0) H5Sclose(from);
-    if (to >= 0) H5Sclose(to);
-    return status;
+        return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read");
+    return QB_OK;
 }

@@ -185,16 +185,14 @@ static qb_status load_table(qb_ctx *cx, const char *path, const qb_named *named,
 
 qb_status qb_labels_load_named(qb_ctx *cx, const char *path, const qb_named *named,
                                qb_labels *out) {
-    char *text;
+    QB_FREED char *text = NULL;
     size_t size;
     qb_status status = qb_file_read_named(cx, named, QB_TEXT_FILE_MAX, &text, &size);
     if (status == QB_STATUS_FORMAT && !qb_named_is_inside(named))
         return load_table(cx, path, named, out);
     if (status != QB_OK) return status;
     reader r = {.cx = cx, .path = path};
-    status = parse(&r, text, size, out);
-    qb_free(text);
-    return status;
+    return parse(&r, text, size, out);
 }
 
 qb_status qb_labels_from_names(qb_ctx *cx, const char *const *names, int n, qb_labels *out) {

@@ -394,7 +394,7 @@ static qb_status start_threads(qb_ctx *cx, qb_loader *l) {
 qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_loader **out) {
     size_t sample_size = 0;
     QB_TRY(check_options(cx, options, &sample_size));
-    qb_loader *l = qb_alloc(cx, 1, sizeof *l);
+    QB_RELEASED(qb_loader_free_at) qb_loader *l = qb_alloc(cx, 1, sizeof *l);
     if (!l) return cx->code;
     l->options = *options;
     l->total = qb_dataset_count(options->dataset);
@@ -413,13 +413,10 @@ qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_load
     l->n_cells = 2 * l->options.threads + 1;
     l->n_slots = options->prefetch + 1;
     qb_ctx_child(cx, &l->cx);
-    qb_status status = make_buffers(cx, l);
-    if (status == QB_OK) status = start_threads(cx, l);
-    if (status != QB_OK) {
-        qb_loader_free(l);
-        return status;
-    }
+    QB_TRY(make_buffers(cx, l));
+    QB_TRY(start_threads(cx, l));
     *out = l;
+    l = NULL;
     return QB_OK;
 }
 

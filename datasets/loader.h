@@ -174,4 +174,5 @@ qb_hash qb_loader_progress_hash(const qb_loader_progress *progress);
 char *qb_loader_text(const qb_loader_options *options, char *text, size_t n);
 /* Stops the threads, also in the middle. No other thread may still use the loader. */
 void qb_loader_free(qb_loader *loader); /* accepts NULL */
+QB_RELEASE_AT(qb_loader, qb_loader_free)
 #endif

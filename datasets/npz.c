@@ -205,20 +205,17 @@ static bool inflate_all(const qb_npz_array *array, uint8_t *head, uint8_t *out) 
 }
 
 static qb_status unpack(qb_ctx *cx, qb_npz_array *array) {
-    uint8_t *head = qb_alloc(cx, array->data, 1), *data = NULL;
+    QB_FREED uint8_t *head = qb_alloc(cx, array->data, 1), *data = NULL;
     const size_t n = (size_t)(array->unpacked - array->data);
     if (head) data = qb_alloc_aligned(cx, 1, n + 1);
-    qb_status status = data ? QB_OK : cx->code;
-    if (status == QB_OK && !inflate_all(array, head, data))
-        status = qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: damaged deflate data");
-    if (status == QB_OK && crc_of(crc_of(0, head, array->data), data, n) != array->crc)
-        status = qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: an array does not have its checksum");
-    qb_free(head);
-    if (status == QB_OK)
-        array->own = array->view.data = data;
-    else
-        qb_free(data);
-    return status;
+    if (!data) return cx->code;
+    if (!inflate_all(array, head, data))
+        return qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: damaged deflate data");
+    if (crc_of(crc_of(0, head, array->data), data, n) != array->crc)
+        return qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: an array does not have its checksum");
+    array->own = array->view.data = data;
+    data = NULL;
+    return QB_OK;
 }
 
 static qb_status use_stored(qb_ctx *cx, qb_npz_array *array) {
@@ -267,13 +264,11 @@ static qb_status read_all(archive *a, qb_npz *npz) {
 qb_status qb_npz_open(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
                       qb_npz *out) {
     archive a = {cx, name, bytes, size};
-    qb_npz npz = {0};
-    qb_status status = read_all(&a, &npz);
-    if (status == QB_OK)
-        *out = npz;
-    else
-        qb_npz_close(&npz);
-    return status;
+    QB_RELEASED(qb_npz_close) qb_npz npz = {0};
+    QB_TRY(read_all(&a, &npz));
+    *out = npz;
+    npz = (qb_npz){0};
+    return QB_OK;
 }
 
 void qb_npz_close(qb_npz *npz) {

@@ -300,7 +300,7 @@ QB_LOOP(horizontal_rows,
 static qb_status horizontal(qb_ctx *cx, const qb_frame *in, const taps *t, uint8_t *out) {
     size_t in_bytes = (size_t)in->width * (size_t)in->channels;
     size_t out_bytes = (size_t)t->n * (size_t)in->channels;
-    uint8_t *lanes = qb_alloc_aligned(cx, (in_bytes + out_bytes) * BLOCK + out_bytes, 1);
+    QB_FREED uint8_t *lanes = qb_alloc_aligned(cx, (in_bytes + out_bytes) * BLOCK + out_bytes, 1);
     if (!lanes) return cx->code;
     uint8_t *out_lanes = lanes + in_bytes * BLOCK, *spare = out_lanes + out_bytes * BLOCK;
     for (int32_t y = 0; y < in->height; y += BLOCK) {
@@ -313,7 +313,6 @@ static qb_status horizontal(qb_ctx *cx, const qb_frame *in, const taps *t, uint8
         }
         horizontal_rows(t, from, in_bytes, in->channels, lanes, out_lanes, to);
     }
-    qb_free(lanes);
     return QB_OK;
 }
 
@@ -362,7 +361,7 @@ static qb_frame view_of(const uint8_t *pixel, size_t stride, int32_t width, int3
 /* Both passes with an 8-bit image between them. */
 static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, const taps *v,
                              bool vertical_first, uint8_t *out) {
-    qb_image between = {0};
+    QB_RELEASED(qb_image_release) qb_image between = {0};
     int32_t width = vertical_first ? in->width : h->n, height = vertical_first ? v->n : in->height;
     QB_TRY(
         qb_image_create(cx, "resize, between the passes", width, height, in->channels, &between));
@@ -376,7 +375,6 @@ static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, cons
         status = horizontal(cx, in, h, between.pixel);
         if (status == QB_OK) vertical(&view, v, out);
     }
-    qb_image_release(&between);
     return status;
 }
 
@@ -386,7 +384,7 @@ static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, cons
 static qb_status both_wide(qb_ctx *cx, const qb_frame *in, const taps *h, const taps *v,
                            uint8_t *out) {
     const int32_t c = in->channels, n = h->n * c;
-    int32_t *wide = qb_alloc(cx, (size_t)in->height * (size_t)n, sizeof *wide);
+    QB_FREED int32_t *wide = qb_alloc(cx, (size_t)in->height * (size_t)n, sizeof *wide);
     if (!wide) return cx->code;
     for (int32_t y = 0; y < in->height; y++)
         for (int32_t x = 0; x < n; x++) {
@@ -405,7 +403,6 @@ static qb_status both_wide(qb_ctx *cx, const qb_frame *in, const taps *h, const 
             sum >>= FRACTION_BITS + WIDE_BITS;
             *out++ = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
         }
-    qb_free(wide);
     return QB_OK;
 }
 
@@ -441,7 +438,7 @@ qb_status qb_resize_region(qb_ctx *cx, const qb_frame *in, int32_t width, int32_
                            const qb_region *window, qb_filter filter, qb_image *out) {
     QB_TRY(qb_image_check_size(cx, "resize", width, height));
     qb_image image = {0};
-    taps h = {0}, v = {0};
+    QB_RELEASED(taps_release) taps h = {0}, v = {0};
     const bool enlarges = width > in->width || height > in->height;
     qb_status status = QB_OK;
     if (width != in->width)
@@ -454,8 +451,6 @@ qb_status qb_resize_region(qb_ctx *cx, const qb_frame *in, int32_t width, int32_
     *out = image;
 out:
     if (status != QB_OK) qb_image_release(&image);
-    taps_release(&h);
-    taps_release(&v);
     return status;
 }
 

@@ -107,16 +107,13 @@ static qb_status list_folder(qb_ctx *cx, const char *path, const char *const *su
 
 bool qb_shards_probe(const char *path, const char *const *suffix) {
     qb_ctx quiet;
-    qb_names names = {0};
-    qb_arena *arena = NULL;
+    QB_RELEASED(qb_names_release) qb_names names = {0};
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
     qb_ctx_init(&quiet);
     if (!qb_path_is_dir(path))
         return has_suffix(path, suffix) && (qb_path_exists(path) || qb_shards_is_pattern(path));
     if (qb_arena_create(&quiet, &arena) == QB_OK) list_folder(&quiet, path, suffix, arena, &names);
-    const bool any = names.n > 0;
-    qb_free(names.name);
-    qb_arena_free(arena);
-    return any;
+    return names.n > 0;
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -206,7 +203,7 @@ qb_status qb_shard_end_damaged(qb_shard *s, uint64_t at) {
 static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels,
                             int32_t number) {
     state *st = dataset->state;
-    qb_opened file;
+    QB_RELEASED(qb_opened_close) qb_opened file = {.fd = -1};
     QB_TRY(qb_open_regular(cx, st->path[number], &file));
     qb_shard shard = {.cx = cx,
                       .dataset = dataset,
@@ -217,14 +214,12 @@ static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *la
                       .fd = file.fd,
                       .size = file.size,
                       .own = &st->own};
-    const qb_status status = st->kind->scan(&shard);
-    qb_opened_close(&file);
-    return status;
+    return st->kind->scan(&shard);
 }
 
 /* The shards' paths, in the arena. */
 static qb_status list_paths(qb_ctx *cx, qb_dataset *dataset, state *st, size_t *n) {
-    qb_names names = {0};
+    QB_RELEASED(qb_names_release) qb_names names = {0};
     char **given = NULL;
     qb_status status = QB_OK;
     const bool folder = qb_path_is_dir(dataset->path);
@@ -243,7 +238,6 @@ static qb_status list_paths(qb_ctx *cx, qb_dataset *dataset, state *st, size_t *
     status = st->path ? QB_OK : cx->code;
 out:
     if (given) qb_shards_free(given, *n);
-    qb_free(names.name);
     return status;
 }
 
@@ -269,15 +263,13 @@ void qb_shards_close(qb_dataset *dataset) {
 }
 
 static qb_status read_plain(qb_ctx *cx, const qb_stretch *where, uint8_t *out) {
-    qb_opened file;
+    QB_RELEASED(qb_opened_close) qb_opened file = {.fd = -1};
     QB_TRY(qb_open_regular(cx, where->path, &file));
-    qb_status status = QB_OK;
     if (where->at > file.size || where->size > file.size - where->at)
-        status = qb_fail(cx, QB_STATUS_FORMAT, "the file ends at byte %zu", file.size);
-    else if (read_at(file.fd, out, (size_t)where->size, where->at) != (ssize_t)where->size)
-        status = qb_fail(cx, QB_STATUS_IO, "%s: could not be read", file.path);
-    qb_opened_close(&file);
-    return status;
+        return qb_fail(cx, QB_STATUS_FORMAT, "the file ends at byte %zu", file.size);
+    if (read_at(file.fd, out, (size_t)where->size, where->at) != (ssize_t)where->size)
+        return qb_fail(cx, QB_STATUS_IO, "%s: could not be read", file.path);
+    return QB_OK;
 }
 
 static qb_status read_bytes(qb_ctx *cx, const state *st, const qb_stretch *where, uint8_t **out) {

@@ -376,12 +376,10 @@ qb_status qb_sidecar_write(qb_ctx *cx, const qb_shape *shape, const qb_preproces
             return qb_fail(cx, QB_STATUS_INVALID, "%s: a label is not UTF-8", path);
         }
     }
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    QB_FREED char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    const qb_status status = qb_file_write(cx, path, text, strlen(text));
-    free(text);
-    return status;
+    return qb_file_write(cx, path, text, strlen(text));
 }
 
 void qb_sidecar_release(qb_sidecar *sidecar) {

@@ -91,14 +91,12 @@ qb_status qb_backends_parse(qb_ctx *cx, const char *text, qb_backend_list *out) 
 }
 
 const char *qb_backends_text(qb_ctx *cx, const qb_backend_list *list, qb_arena *arena) {
-    qb_strbuf text = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf text = {0};
     if (list->device) qb_strbuf_addf(&text, "%s,", list->device->backend);
     for (int i = 0; list->name[i]; i++)
         qb_strbuf_addf(&text, "%s%s", i > 0 ? "," : "", list->name[i]);
     if (text.failed) qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    const char *kept = text.failed ? NULL : qb_arena_strdup(cx, arena, text.data);
-    qb_strbuf_release(&text);
-    return kept;
+    return text.failed ? NULL : qb_arena_strdup(cx, arena, text.data);
 }
 
 qb_status qb_backends_check(qb_ctx *cx, const char *backends) {
@@ -111,7 +109,7 @@ qb_status qb_backends_check(qb_ctx *cx, const char *backends) {
 
 char *qb_backends_name(qb_ctx *cx, const char *backends) {
     qb_backend_list list, usual;
-    qb_strbuf text = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf text = {0};
     if (qb_backends_parse(cx, backends, &list) != QB_OK) return NULL;
     qb_backends_parse(cx, NULL, &usual); /* never fails */
     const bool default_behind = memcmp(list.name, usual.name, sizeof list.name) == 0,
@@ -123,7 +121,6 @@ char *qb_backends_name(qb_ctx *cx, const char *backends) {
             qb_strbuf_addf(&text, "%s%s", text.size > 0 ? "," : "", list.name[i]);
     char *name = text.failed ? NULL : qb_strdup(cx, text.data);
     if (text.failed) qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    qb_strbuf_release(&text);
     return name;
 }
 

@@ -163,13 +163,12 @@ static void hash_row(qb_hasher *hasher, const qb_plan_row *row) {
 }
 
 qb_status qb_engine_plan_hash(qb_ctx *cx, const qb_engine *engine, qb_hash *out) {
-    qb_hasher *hasher;
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
     QB_TRY(qb_hasher_create(cx, &hasher));
     for (int32_t t = 0; t < engine->plan->n_tables; t++)
         for (int32_t r = 0; r < engine->plan->table[t].n_rows; r++)
             hash_row(hasher, &engine->plan->table[t].rows[r]);
     *out = qb_hasher_digest(hasher);
-    qb_hasher_free(hasher);
     return QB_OK;
 }
 

@@ -22,6 +22,7 @@ const char *qb_engine_no_bf16(const char *backends);
 qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *spec,
                           qb_engine **out);
 void qb_engine_free(qb_engine *engine); /* accepts NULL; contexts must be gone */
+QB_RELEASE_AT(qb_engine, qb_engine_free)
 
 int32_t qb_engine_n_inputs(const qb_engine *engine);
 int32_t qb_engine_n_outputs(const qb_engine *engine);
@@ -95,6 +96,7 @@ qb_status qb_engine_plan_hash(qb_ctx *cx, const qb_engine *engine, qb_hash *out)
 /* One allocation for arena and workspace. */
 qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out);
 void qb_context_free(qb_context *context); /* accepts NULL */
+QB_RELEASE_AT(qb_context, qb_context_free)
 
 /* Runs once. `inputs` and `outputs` are host buffers of the described types and sizes, row-major.
  * outputs[i] may be NULL (not copied out). */

@@ -71,6 +71,7 @@ qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_plan *plan,
 /* What was compiled since goes; what the engine has stays. */
 qb_status qb_plans_renew_compiled(qb_ctx *cx, qb_plans *plans);
 void qb_plans_free(qb_plans *plans); /* accepts NULL */
+QB_RELEASE_AT(qb_plans, qb_plans_free)
 /* engine/engine.c: without regard to plans and references. */
 void qb_engine_destroy(qb_engine *engine);
 /* What was compiled, by the build or since; NULL on the host. */

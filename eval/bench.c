@@ -212,7 +212,7 @@ qb_status qb_bench_run(qb_ctx *cx, const qb_engine *engine, const void *const *i
                        const qb_bench_options *options, qb_bench *out) {
     const int32_t n = (options->streams > 0 ? options->streams : 1) * (options->n_others + 1);
     session shared = {.engine = engine, .inputs = inputs, .options = options};
-    stream *streams = qb_alloc(cx, (size_t)n, sizeof *streams);
+    QB_FREED stream *streams = qb_alloc(cx, (size_t)n, sizeof *streams);
     if (!streams) return cx->code;
     qb_status status = run_streams(cx, &shared, streams, n);
     if (status == QB_OK) status = gather(cx, streams, n, out);
@@ -221,7 +221,6 @@ qb_status qb_bench_run(qb_ctx *cx, const qb_engine *engine, const void *const *i
         qb_context_free(s->context);
         qb_free(s->query);
     }
-    qb_free(streams);
     return status;
 }
 
@@ -270,8 +269,8 @@ qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *cons
     qb_status status = QB_OK;
     qb_context *context = NULL;
     void **outputs = qb_outputs_new(cx, engine);
-    double *one = qb_alloc(cx, n_steps, sizeof *one);
-    qb_bench_steps all = {.runs = runs};
+    QB_FREED double *one = qb_alloc(cx, n_steps, sizeof *one);
+    QB_RELEASED(qb_bench_steps_release) qb_bench_steps all = {.runs = runs};
     all.seconds = qb_alloc(cx, n_steps * (size_t)runs, sizeof *all.seconds);
     all.raw.step = qb_alloc(cx, n_steps, sizeof *all.raw.step);
     if (!outputs || !one || !all.seconds || !all.raw.step) QB_GO(cx->code);
@@ -287,7 +286,5 @@ qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *cons
 out:
     qb_context_free(context);
     qb_outputs_free(engine, outputs);
-    qb_free(one);
-    qb_bench_steps_release(&all);
     return status;
 }

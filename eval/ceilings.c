@@ -51,10 +51,10 @@ static qb_status make_graph(qb_ctx *cx, bool integer, qb_graph **out) {
 /* The convolution's share of the fastest run. */
 static qb_status fastest(qb_ctx *cx, const qb_engine *engine, double *gops) {
     const int32_t n = qb_engine_n_steps(engine);
-    double *seconds = qb_alloc(cx, (size_t)n, sizeof *seconds);
-    float *in = qb_alloc_aligned(cx, 1, qb_desc_bytes(qb_engine_input(engine, 0)));
-    float *out = qb_alloc_aligned(cx, 1, qb_desc_bytes(qb_engine_output(engine, 0)));
-    qb_context *context = NULL;
+    QB_FREED double *seconds = qb_alloc(cx, (size_t)n, sizeof *seconds);
+    QB_FREED float *in = qb_alloc_aligned(cx, 1, qb_desc_bytes(qb_engine_input(engine, 0)));
+    QB_FREED float *out = qb_alloc_aligned(cx, 1, qb_desc_bytes(qb_engine_output(engine, 0)));
+    QB_RELEASED(qb_context_free_at) qb_context *context = NULL;
     qb_status status = seconds && in && out ? qb_context_create(cx, engine, &context) : cx->code;
     const void *inputs[1] = {in};
     void *outputs[1] = {out};
@@ -68,23 +68,16 @@ static qb_status fastest(qb_ctx *cx, const qb_engine *engine, double *gops) {
             if (info.flops > 0) *gops = fmax(*gops, info.flops / seconds[s] * 1e-9);
         }
     }
-    qb_context_free(context);
-    QB_FREE_ALL(seconds, in, out);
     return status;
 }
 
 static qb_status measure_ops(qb_ctx *cx, int threads, bool integer, double *gops) {
-    qb_graph *graph = NULL;
-    qb_engine *engine = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     const qb_build_spec options = {.batch = 1, .threads = threads, .time_tactics = true};
-    QB_GO(make_graph(cx, integer, &graph));
-    QB_GO(qb_engine_build(cx, graph, &options, &engine));
-    QB_GO(fastest(cx, engine, gops));
-out:
-    qb_engine_free(engine);
-    qb_graph_free(graph);
-    return status;
+    QB_TRY(make_graph(cx, integer, &graph));
+    QB_TRY(qb_engine_build(cx, graph, &options, &engine));
+    return fastest(cx, engine, gops);
 }
 
 /* Bytes read and written by a copy. */

@@ -131,7 +131,7 @@ static double mask_iou(const qb_rle *d, const qb_rle *g, bool crowd) {
 
 static qb_status fill_mask_iou(qb_ctx *cx, matcher *m, const qb_coco_object *const *d, size_t n_d,
                                const qb_coco_object *const *g, size_t n_g) {
-    qb_rle *mask = qb_alloc(cx, n_d + n_g, sizeof *mask);
+    QB_FREED qb_rle *mask = qb_alloc(cx, n_d + n_g, sizeof *mask);
     if (!mask) return cx->code;
     qb_status status = load_masks(cx, m, m->results, d, n_d, mask);
     if (status == QB_OK) status = load_masks(cx, m, &m->truth->objects, g, n_g, mask + n_d);
@@ -139,7 +139,6 @@ static qb_status fill_mask_iou(qb_ctx *cx, matcher *m, const qb_coco_object *con
         for (size_t k = 0; k < n_g; k++)
             m->iou[i * n_g + k] = mask_iou(&mask[i], &mask[n_d + k], g[k]->crowd);
     for (size_t i = 0; i < n_d + n_g; i++) qb_rle_release(&mask[i]);
-    qb_free(mask);
     return status;
 }
 

@@ -89,8 +89,8 @@ static qb_status name_task(qb_ctx *cx, const qb_compare_options *o, const qb_tas
 
 static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
                                   const qb_row_engines *engines, qb_run *run) {
-    qb_evaluation_set set = {0};
-    qb_answers answers = {0};
+    QB_RELEASED(qb_evaluation_set_release) qb_evaluation_set set = {0};
+    QB_RELEASED(qb_answers_release) qb_answers answers = {0};
     observer watching = {0};
     qb_status status = QB_OK;
     qb_collect_options collect = {.loader = &o->loader,
@@ -111,8 +111,6 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
     QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, (drawn ? 4 : 1) * o->thumbnail, run));
 out:
     if (watching.task) watching.task->close(watching.state);
-    qb_answers_release(&answers);
-    qb_evaluation_set_release(&set);
     return status;
 }
 
@@ -170,15 +168,13 @@ static qb_status create_run(qb_ctx *cx, const qb_compare_options *o, qb_run **ou
 }
 
 qb_status qb_compare_accuracy(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {
-    qb_run *run;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
     QB_TRY(create_run(cx, options, &run));
-    qb_status status = fill_environment(cx, options, run);
-    if (status == QB_OK) status = measure_accuracy(cx, options, NULL, run);
-    if (status == QB_OK)
-        *out = run;
-    else
-        qb_run_free(run);
-    return status;
+    QB_TRY(fill_environment(cx, options, run));
+    QB_TRY(measure_accuracy(cx, options, NULL, run));
+    *out = run;
+    run = NULL;
+    return QB_OK;
 }
 
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {

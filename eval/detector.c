@@ -4,9 +4,9 @@ qb_status qb_detector_guess(qb_ctx *cx, const qb_graph *graph, const qb_detector
                             const qb_box_decoder **out) {
     qb_detect_settings settings = *hints->settings;
     const size_t n = (size_t)graph->n_outputs;
-    qb_tensor *output = qb_alloc(cx, n, sizeof *output);
-    const char **name = qb_alloc(cx, n, sizeof *name);
-    bool *whole = qb_alloc(cx, n, sizeof *whole);
+    QB_FREED qb_tensor *output = qb_alloc(cx, n, sizeof *output);
+    QB_FREED const char **name = qb_alloc(cx, n, sizeof *name);
+    QB_FREED bool *whole = qb_alloc(cx, n, sizeof *whole);
     settings.decoder = NULL;
     *out = NULL;
     for (size_t i = 0; output && name && whole && i < n; i++) {
@@ -27,6 +27,5 @@ qb_status qb_detector_guess(qb_ctx *cx, const qb_graph *graph, const qb_detector
     const qb_status status = output && name && whole ? QB_OK : cx->code;
     if (status == QB_OK) *out = qb_box_decoder_guess(&in);
     if (*out && hints->sure && (*out)->is_vague && (*out)->is_vague(&in)) *out = NULL;
-    QB_FREE_ALL(output, name, whole);
     return status;
 }

@@ -130,14 +130,12 @@ static qb_status bind(qb_ctx *cx, const qb_candidate *c, survey *s) {
 /* Both engines, for samples of the first one's shapes. */
 static qb_status build_pair(qb_ctx *cx, const qb_candidate *reference, const qb_candidate *c,
                             const qb_loader_options *loader, survey *s) {
-    qb_probe probe;
+    QB_RELEASED(qb_probe_release) qb_probe probe = {0};
     QB_TRY(qb_probe_load(cx, reference->graph, loader, 1, &probe));
     const qb_build_spec own = spec_of(reference, probe.shape, true),
                         other = spec_of(c, probe.shape, true);
-    qb_status status = qb_engine_build(cx, reference->graph, &own, &s->reference);
-    if (status == QB_OK) status = qb_engine_build(cx, c->graph, &other, &s->integer);
-    qb_probe_release(&probe);
-    return status;
+    QB_TRY(qb_engine_build(cx, reference->graph, &own, &s->reference));
+    return qb_engine_build(cx, c->graph, &other, &s->integer);
 }
 
 static qb_status survey_init(qb_ctx *cx, const qb_candidate *reference, const qb_candidate *c,
@@ -234,12 +232,18 @@ static void add_reference(const layer *l, const float *value, int64_t n, sums *s
         low = (double)l->q->scale[0] * (least - zero - 0.5);
         high = (double)l->q->scale[0] * (least + 255 - zero + 0.5);
     }
+    sums all = {.signal = sum->signal, .low = sum->low, .high = sum->high};
     for (int64_t i = 0; i < n; i++) {
-        sum->signal += (double)value[i] * (double)value[i];
-        sum->low = fminf(sum->low, value[i]);
-        sum->high = fmaxf(sum->high, value[i]);
-        sum->outside += (double)value[i] < low || (double)value[i] > high;
+        const float v = value[i];
+        all.signal += (double)v * (double)v;
+        all.low = v < all.low ? v : all.low;
+        all.high = v > all.high ? v : all.high;
+        all.outside += ((double)v < low) | ((double)v > high);
     }
+    sum->signal = all.signal;
+    sum->low = all.low;
+    sum->high = all.high;
+    sum->outside += all.outside;
     sum->n += n;
 }
 

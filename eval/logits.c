@@ -28,13 +28,11 @@ qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, in
         return qb_graph_clone(cx, graph, out);
     }
     const char *name = graph->values[value].name; /* lives in `graph` */
-    qb_graph *copy;
+    QB_RELEASED(qb_graph_free_at) qb_graph *copy = NULL;
     QB_TRY(qb_graph_clone(cx, graph, &copy));
     *logits = copy->n_outputs;
-    const qb_status status = qb_graph_add_output(cx, copy, qb_graph_find_value(copy, name));
-    if (status == QB_OK)
-        *out = copy;
-    else
-        qb_graph_free(copy);
-    return status;
+    QB_TRY(qb_graph_add_output(cx, copy, qb_graph_find_value(copy, name)));
+    *out = copy;
+    copy = NULL;
+    return QB_OK;
 }

@@ -101,18 +101,17 @@ static double decibels(const comparison *c, const double *error, int64_t samples
 /* Runs all graphs and scores those beside the reference. */
 static qb_status comparison_run(qb_ctx *cx, comparison *c, const qb_calib_options *options,
                                 qb_method_scores *out) {
-    qb_answers answers = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_answers_release) qb_answers answers = {0};
     const qb_collect_options held_back = {.loader = &options->loader,
                                           .workers = qb_threads(cx),
                                           .every = options->hold_back,
                                           .outputs = compare,
                                           .user = c};
-    QB_GO(qb_answers_collect(cx, c->model, c->scored, c->n, &held_back, &answers));
+    QB_TRY(qb_answers_collect(cx, c->model, c->scored, c->n, &held_back, &answers));
     const int64_t n = answers.n;
     out->samples = n;
     out->err_square = qb_alloc(cx, (size_t)((c->n - 1) * n), sizeof *out->err_square);
-    if (!out->err_square) QB_GO(cx->code);
+    if (!out->err_square) return cx->code;
     for (int32_t m = 0; m + 1 < c->n; m++) {
         const int64_t first = (m + 1) * c->samples * c->judged.n_parts;
         double *error = out->err_square + m * n;
@@ -123,9 +122,7 @@ static qb_status comparison_run(qb_ctx *cx, comparison *c, const qb_calib_option
                                 ->value(answers.answer + (m + 1) * n, answers.answer, n)
                                 .value;
     }
-out:
-    qb_answers_release(&answers);
-    return status;
+    return QB_OK;
 }
 
 /* The graph quantized by one method of the table. */
@@ -155,7 +152,7 @@ qb_status qb_score_methods(qb_ctx *cx, const void *quant, const qb_graph *graph,
 
 qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *quantized,
                          const qb_calib_options *options, qb_graph_score *out) {
-    comparison c;
+    QB_RELEASED(comparison_release) comparison c = {0};
     qb_method_scores scores = {0};
     qb_status status = comparison_create(cx, reference, 1, options, &c);
     if (status == QB_OK) status = comparison_add(cx, &c, quantized, options);
@@ -165,6 +162,5 @@ qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *
                                 .agreement = scores.agreement[0],
                                 .samples = scores.samples,
                                 .err_square = scores.err_square};
-    comparison_release(&c);
     return status;
 }

@@ -289,12 +289,10 @@ static qb_status order_parts(qb_ctx *cx, const qb_part *part, int32_t n, const q
 static qb_status read_record(qb_ctx *cx, const qb_part *part, bool pictures, qb_run **out) {
     json_t *copy = json_copy(part->record);
     if (copy && !pictures) json_object_del(copy, "samples");
-    char *text = copy ? json_dumps(copy, JSON_REAL_PRECISION(17)) : NULL;
+    QB_FREED char *text = copy ? json_dumps(copy, JSON_REAL_PRECISION(17)) : NULL;
     json_decref(copy);
     if (!text) return qb_fail(cx, QB_STATUS_FORMAT, "%s: record: damaged", part->name);
-    const qb_status status = qb_run_parse(cx, part->name, text, strlen(text), out);
-    free(text);
-    return status;
+    return qb_run_parse(cx, part->name, text, strlen(text), out);
 }
 
 /* The pictures of the samples that are shown, from the parts that have them. */

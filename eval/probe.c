@@ -55,17 +55,13 @@ qb_status qb_probe_load(qb_ctx *cx, const qb_graph *graph, const qb_loader_optio
                         int64_t batch, qb_probe *out) {
     qb_loader_options options = *loader;
     options.batch = options.threads = options.prefetch = 1;
-    qb_loader *l = NULL;
+    QB_RELEASED(qb_loader_free_at) qb_loader *l = NULL;
     qb_batch sample;
-    qb_probe probe = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_loader_create(cx, &options, &l));
-    QB_GO(qb_loader_next(cx, l, &sample));
-    QB_GO(take(cx, graph, &sample, batch, &probe));
+    QB_RELEASED(qb_probe_release) qb_probe probe = {0};
+    QB_TRY(qb_loader_create(cx, &options, &l));
+    QB_TRY(qb_loader_next(cx, l, &sample));
+    QB_TRY(take(cx, graph, &sample, batch, &probe));
     *out = probe;
     probe = (qb_probe){0};
-out:
-    qb_probe_release(&probe);
-    qb_loader_free(l);
-    return status;
+    return QB_OK;
 }

@@ -277,27 +277,23 @@ static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_
     if (!schema || strcmp(schema, SCHEMA) != 0)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: schema: expected %s, got %s", name, SCHEMA,
                        schema ? schema : "none");
-    qb_run *run = qb_alloc(cx, 1, sizeof *run);
+    QB_RELEASED(qb_run_free_at) qb_run *run = qb_alloc(cx, 1, sizeof *run);
     if (!run) return cx->code;
-    qb_status status = qb_record_read(cx, name, root, &run_record, run);
-    if (status == QB_OK) status = check_rows(cx, name, run);
-    if (status == QB_OK) status = qb_warnings_derive(cx, run);
-    if (status == QB_OK)
-        *out = run;
-    else
-        qb_run_free(run);
-    return status;
+    QB_TRY(qb_record_read(cx, name, root, &run_record, run));
+    QB_TRY(check_rows(cx, name, run));
+    QB_TRY(qb_warnings_derive(cx, run));
+    *out = run;
+    run = NULL;
+    return QB_OK;
 }
 
 qb_status qb_run_parse(qb_ctx *cx, const char *name, const char *text, size_t size, qb_run **out) {
     json_error_t error;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_auto_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (!root)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s:%d:%d: %s", name, error.line, error.column,
                        error.text);
-    qb_status status = read_root(cx, name, root, out);
-    json_decref(root);
-    return status;
+    return read_root(cx, name, root, out);
 }
 
 qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out) {

@@ -146,7 +146,7 @@ static qb_status fill_classes(qb_ctx *cx, const scorer *s, qb_run_row *row) {
 /* Names of the classes that occur as label or answer in what the record holds. */
 static qb_status fill_names(qb_ctx *cx, const qb_labels *labels, qb_run *run) {
     if (!labels || labels->n < 1) return QB_OK;
-    bool *used = qb_alloc(cx, (size_t)labels->n, sizeof *used);
+    QB_FREED bool *used = qb_alloc(cx, (size_t)labels->n, sizeof *used);
     if (!used) return cx->code;
     int32_t n = 0;
     for (int32_t r = 0; r < run->n_rows; r++) {
@@ -171,7 +171,6 @@ static qb_status fill_names(qb_ctx *cx, const qb_labels *labels, qb_run *run) {
         *class = (qb_run_class){c, qb_strdup(cx, labels->name[c])};
         if (!class->name) status = cx->code;
     }
-    qb_free(used);
     return status;
 }
 
@@ -225,7 +224,7 @@ static qb_status show(qb_ctx *cx, const qb_compare_options *o, const scorer *s, 
 
 static qb_status fill_worst(qb_ctx *cx, const qb_compare_options *o, const scorer *s, qb_run *run,
                             qb_run_row *row) {
-    candidate *list = qb_alloc(cx, (size_t)s->n, sizeof *list);
+    QB_FREED candidate *list = qb_alloc(cx, (size_t)s->n, sizeof *list);
     row->worst = qb_alloc(cx, WORST, sizeof *row->worst);
     qb_status status = list && row->worst ? QB_OK : cx->code;
     int64_t n = 0;
@@ -245,7 +244,6 @@ static qb_status fill_worst(qb_ctx *cx, const qb_compare_options *o, const score
             status = s->task->illustrate(cx, s->state, s->row, s->answers->index[i],
                                          &run->shown[worst->shown], worst);
     }
-    qb_free(list);
     return status;
 }
 

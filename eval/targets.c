@@ -32,7 +32,7 @@ qb_status qb_targets_check(qb_ctx *cx, const qb_dataset *data, const qb_dataset 
 qb_status qb_target_read(qb_ctx *cx, const qb_dataset *targets, int64_t index,
                          const qb_preprocess *inputs, const qb_shape *shape, float *out) {
     qb_preprocess pixels;
-    qb_image image;
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     qb_preprocess_default(&pixels);
     pixels.color = inputs->color;
     if (shape->rank != 4 || shape->dim[0] != 1 || shape->dim[1] != qb_preprocess_channels(&pixels))
@@ -49,7 +49,6 @@ qb_status qb_target_read(qb_ctx *cx, const qb_dataset *targets, int64_t index,
                     (long long)shape->dim[3], (long long)shape->dim[2]);
     else
         status = qb_preprocess_image(cx, &pixels, &image, image.height, image.width, out);
-    qb_image_release(&image);
     return status;
 }
 

@@ -272,7 +272,8 @@ static qb_interval ratio_of(const double *draws, const double *first) {
 
 static qb_status fill_intervals(qb_ctx *cx, const timing *t, qb_run *run) {
     enum { N = QB_BOOTSTRAP_DRAWS };
-    double *draws = qb_alloc(cx, 2 * N, sizeof *draws), *first = draws + N;
+    QB_FREED double *draws = qb_alloc(cx, 2 * N, sizeof *draws);
+    double *first = draws + N;
     if (!draws) return cx->code;
     qb_status status = QB_OK;
     for (int32_t i = 0; i < t->n && status == QB_OK; i++) {
@@ -287,7 +288,6 @@ static qb_status fill_intervals(qb_ctx *cx, const timing *t, qb_run *run) {
     const qb_samples control = {t->control.ms, t->control.round, t->control.n};
     if (status == QB_OK) status = qb_bootstrap_medians(cx, &control, t->n_rounds, draws);
     if (status == QB_OK) run->disturbance.control = ratio_of(draws, first);
-    qb_free(draws);
     return status;
 }
 
@@ -330,7 +330,7 @@ static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const tim
 /* How far the minima of the rounds lie above the least of them: work that is always the same takes
  * the same time at best, unless somebody else is always there. */
 static qb_status spread_of_minima(qb_ctx *cx, const timed *t, int32_t n_rounds, double *out) {
-    double *least = qb_alloc(cx, (size_t)n_rounds, sizeof *least);
+    QB_FREED double *least = qb_alloc(cx, (size_t)n_rounds, sizeof *least);
     qb_latency minima;
     int64_t n = 0;
     if (!least) return cx->code;
@@ -341,7 +341,6 @@ static qb_status spread_of_minima(qb_ctx *cx, const timed *t, int32_t n_rounds, 
     }
     qb_latency_of(least, n, &minima);
     *out = minima.median / minima.min - 1;
-    qb_free(least);
     return QB_OK;
 }
 
@@ -462,7 +461,7 @@ static double scale_of(const qb_engine *engine, double all, double median) {
 static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const qb_probe *probe,
                             double budget, qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
-    double *seconds = qb_alloc(cx, (size_t)n * PROFILES_MAX, sizeof *seconds);
+    QB_FREED double *seconds = qb_alloc(cx, (size_t)n * PROFILES_MAX, sizeof *seconds);
     row->step = qb_alloc(cx, (size_t)n, sizeof *row->step);
     qb_status status = seconds && row->step ? QB_OK : cx->code;
     int64_t runs = 0;
@@ -492,7 +491,6 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
         if (!step->name || !step->op || !step->tactic || !step->dtype || !step->reason)
             status = cx->code;
     }
-    qb_free(seconds);
     return status;
 }
 
@@ -500,7 +498,7 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
 
 static qb_status fill_batch(qb_ctx *cx, const qb_compare_options *o, int32_t k, double duration,
                             qb_run *run) {
-    timing t = {0};
+    QB_RELEASED(timing_release) timing t = {0};
     char label[64];
     snprintf(label, sizeof label, "latency, batch %lld", (long long)o->batches[k]);
     qb_status status = timing_build(cx, o, o->batches[k], &t);
@@ -512,7 +510,6 @@ static qb_status fill_batch(qb_ctx *cx, const qb_compare_options *o, int32_t k, 
         run->row[i].batches[run->row[i].n_batches++] = (qb_run_batch){
             o->batches[k], latency.median, (double)o->batches[k] * 1e3 / latency.mean};
     }
-    timing_release(&t);
     return status;
 }
 

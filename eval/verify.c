@@ -87,19 +87,17 @@ static qb_status vector_load(qb_ctx *cx, const char *folder, const char *kind, i
 }
 
 static qb_status vectors_load(qb_ctx *cx, const qb_graph *graph, const char *folder, vectors *out) {
-    vectors v = {.n_in = graph->n_inputs, .n_out = graph->n_outputs};
-    qb_status status = QB_OK;
+    QB_RELEASED(vectors_release) vectors v = {.n_in = graph->n_inputs, .n_out = graph->n_outputs};
     v.in = qb_alloc(cx, (size_t)v.n_in, sizeof *v.in);
     v.out = qb_alloc(cx, (size_t)v.n_out, sizeof *v.out);
-    if (!v.in || !v.out) QB_GO(cx->code);
-    for (int32_t i = 0; i < v.n_in; i++) QB_GO(vector_load(cx, folder, "input", i, true, &v.in[i]));
+    if (!v.in || !v.out) return cx->code;
+    for (int32_t i = 0; i < v.n_in; i++)
+        QB_TRY(vector_load(cx, folder, "input", i, true, &v.in[i]));
     for (int32_t i = 0; i < v.n_out; i++)
-        QB_GO(vector_load(cx, folder, "output", i, false, &v.out[i]));
+        QB_TRY(vector_load(cx, folder, "output", i, false, &v.out[i]));
     *out = v;
     v = (vectors){0};
-out:
-    vectors_release(&v);
-    return status;
+    return QB_OK;
 }
 
 static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor *got,
@@ -115,28 +113,23 @@ static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor 
 
 static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vectors *v,
                                  const qb_verify_options *options, double *max_error) {
-    qb_graph *graph = NULL;
-    qb_tensor *got = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_graph_clone(cx, model, &graph));
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_FREED qb_tensor *got = NULL;
+    QB_TRY(qb_graph_clone(cx, model, &graph));
     for (int32_t i = 0; i < v->n_in; i++)
         if (v->in[i].desc.dtype != QB_DTYPE_NONE)
-            QB_GO(qb_graph_fix(cx, graph, graph->inputs[i], &v->in[i]));
-    QB_GO(qb_graph_sort(cx, graph));
-    QB_GO(qb_graph_evaluate(cx, graph, SIZE_MAX, NULL));
+            QB_TRY(qb_graph_fix(cx, graph, graph->inputs[i], &v->in[i]));
+    QB_TRY(qb_graph_sort(cx, graph));
+    QB_TRY(qb_graph_evaluate(cx, graph, SIZE_MAX, NULL));
     got = qb_alloc(cx, (size_t)v->n_out, sizeof *got);
-    if (!got) QB_GO(cx->code);
+    if (!got) return cx->code;
     for (int32_t i = 0; i < v->n_out; i++) {
         const qb_value *value = &graph->values[graph->outputs[i]];
         got[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
         if (!value->data)
-            QB_GO(qb_fail(cx, QB_STATUS_CHECK, "output '%s' was not computed", value->name));
+            return qb_fail(cx, QB_STATUS_CHECK, "output '%s' was not computed", value->name);
     }
-    status = compare_all(cx, graph, got, v, options, max_error);
-out:
-    qb_free(got);
-    qb_graph_free(graph);
-    return status;
+    return compare_all(cx, graph, got, v, options, max_error);
 }
 
 /* --- by an engine ---------------------------------------------------------------------------- */
@@ -199,24 +192,20 @@ static qb_status engine_outputs(qb_ctx *cx, engine_run *r) {
 
 static qb_status run_engine(qb_ctx *cx, const qb_graph *model, const vectors *v,
                             const qb_verify_options *options, bool fix, double *max_error) {
-    engine_run r = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_graph_clone(cx, model, &r.graph));
-    QB_GO(engine_inputs(cx, &r, v, fix));
-    QB_GO(qb_graph_sort(cx, r.graph));
-    QB_GO(qb_optimize(cx, r.graph, NULL, NULL));
+    QB_RELEASED(engine_run_release) engine_run r = {0};
+    QB_TRY(qb_graph_clone(cx, model, &r.graph));
+    QB_TRY(engine_inputs(cx, &r, v, fix));
+    QB_TRY(qb_graph_sort(cx, r.graph));
+    QB_TRY(qb_optimize(cx, r.graph, NULL, NULL));
     qb_build_spec spec = options->spec;
     spec.input_shapes = r.shapes;
-    QB_GO(qb_engine_build(cx, r.graph, &spec, &r.engine));
-    QB_GO(qb_context_create(cx, r.engine, &r.context));
-    QB_GO(engine_outputs(cx, &r));
-    QB_GO(qb_context_run(cx, r.context, r.in, r.out));
+    QB_TRY(qb_engine_build(cx, r.graph, &spec, &r.engine));
+    QB_TRY(qb_context_create(cx, r.engine, &r.context));
+    QB_TRY(engine_outputs(cx, &r));
+    QB_TRY(qb_context_run(cx, r.context, r.in, r.out));
     for (int32_t i = 0; i < r.n_out; i++)
         r.got[i].desc.shape = qb_context_output_shape(r.context, i);
-    status = compare_all(cx, r.graph, r.got, v, options, max_error);
-out:
-    engine_run_release(&r);
-    return status;
+    return compare_all(cx, r.graph, r.got, v, options, max_error);
 }
 
 /* --- cases ----------------------------------------------------------------------------------- */
@@ -233,7 +222,7 @@ static bool by_definitions(const qb_verify_options *options) {
 
 static qb_status run_set(qb_ctx *cx, const qb_graph *graph, const char *folder,
                          const qb_verify_options *options, double *max_error) {
-    vectors v;
+    QB_RELEASED(vectors_release) vectors v = {0};
     QB_TRY(vectors_load(cx, graph, folder, &v));
     qb_status status;
     if (by_definitions(options)) {
@@ -245,7 +234,6 @@ static qb_status run_set(qb_ctx *cx, const qb_graph *graph, const char *folder,
             status = run_engine(cx, graph, &v, options, true, max_error);
         }
     }
-    vectors_release(&v);
     return status;
 }
 
@@ -290,10 +278,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 static bool is_case(qb_ctx *cx, const char *folder) {
-    char *model = qb_format(cx, "%s/model.onnx", folder);
-    bool there = model && qb_path_exists(model);
-    qb_free(model);
-    return there;
+    QB_FREED char *model = qb_format(cx, "%s/model.onnx", folder);
+    return model && qb_path_exists(model);
 }
 
 qb_status qb_cases_find(qb_ctx *cx, const char *path, char ***out, int32_t *n) {

@@ -220,7 +220,7 @@ static void add_slower(qb_strbuf *text, const qb_run_step *s, const qb_run_step 
 /* Steps in the order of what they lose. */
 static qb_status list_slower(qb_ctx *cx, const qb_run_row *row, const qb_run_row *reference,
                              qb_strbuf *text, int32_t *n) {
-    bool *told = qb_alloc(cx, (size_t)row->n_steps, sizeof *told);
+    QB_FREED bool *told = qb_alloc(cx, (size_t)row->n_steps, sizeof *told);
     if (!told) return cx->code;
     const double least = SLOWER_SHARE * steps_ms(row);
     for (*n = 0;; ++*n) {
@@ -238,14 +238,13 @@ static qb_status list_slower(qb_ctx *cx, const qb_run_row *row, const qb_run_row
                        reference->precision);
     }
     if (*n > SLOWER_SHOWN) qb_strbuf_addf(text, ", and %d more", (int)(*n - SLOWER_SHOWN));
-    qb_free(told);
     return QB_OK;
 }
 
 /* INT8 is chosen for its speed: where a row, or a step of it, has none, the record says why. */
 static qb_status of_slower(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
     const qb_run_row *reference = fastest_float(run, row);
-    qb_strbuf text = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf text = {0};
     int32_t n = 0;
     if (!is_integer_row(row) || !reference || row->n_steps == 0) return QB_OK;
     if (qb_warning_has(run, "contention")) return QB_OK; /* times of steps are the others' */
@@ -261,7 +260,6 @@ static qb_status of_slower(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
         status = qb_warning_add(cx, run, "int8-slower", row->precision,
                                 "%s: some steps are slower than in %s:%s", row->precision,
                                 reference->precision, text.data);
-    qb_strbuf_release(&text);
     return status;
 }
 

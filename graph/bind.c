@@ -90,24 +90,20 @@ static qb_status check_known(qb_ctx *cx, const qb_graph *graph) {
 
 static qb_status bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes, bool share,
                       bool strict, qb_graph **out) {
-    qb_status status = QB_OK;
-    qb_graph *copy = NULL;
+    QB_RELEASED(qb_graph_free_at) qb_graph *copy = NULL;
     int32_t n_folded;
-    int64_t *symbol = qb_alloc(cx, (size_t)graph->n_symbols, sizeof *symbol);
+    QB_FREED int64_t *symbol = qb_alloc(cx, (size_t)graph->n_symbols, sizeof *symbol);
     if (!symbol) return cx->code;
     for (int32_t i = 0; i < graph->n_symbols; i++) symbol[i] = -1;
-    QB_GO(qb_graph_copy(cx, graph, share, &copy));
-    QB_GO(bind_inputs(cx, copy, input_shapes, symbol));
-    QB_GO(qb_graph_fold(cx, copy, &n_folded));
-    QB_GO(qb_graph_sweep(cx, copy));
-    if (strict) QB_GO(check_known(cx, copy));
+    QB_TRY(qb_graph_copy(cx, graph, share, &copy));
+    QB_TRY(bind_inputs(cx, copy, input_shapes, symbol));
+    QB_TRY(qb_graph_fold(cx, copy, &n_folded));
+    QB_TRY(qb_graph_sweep(cx, copy));
+    if (strict) QB_TRY(check_known(cx, copy));
     copy->n_symbols = 0;
     *out = copy;
     copy = NULL;
-out:
-    qb_graph_free(copy);
-    qb_free(symbol);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,

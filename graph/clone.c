@@ -40,7 +40,8 @@ static void renumber(int32_t *ids, int32_t n, const int32_t *map) {
 }
 
 qb_status qb_graph_sweep(qb_ctx *cx, qb_graph *graph) {
-    int32_t *map, n_values, n_nodes = 0;
+    int32_t n_values, n_nodes = 0;
+    QB_FREED int32_t *map = NULL;
     QB_TRY(number_live(cx, graph, &map, &n_values));
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         qb_node *node = &graph->nodes[i];
@@ -61,7 +62,6 @@ qb_status qb_graph_sweep(qb_ctx *cx, qb_graph *graph) {
     graph->n_values = n_values;
     for (int32_t i = 0; i < n_values; i++)
         qb_names_renumber(graph->names, graph->values[i].name, i);
-    qb_free(map);
     return QB_OK;
 }
 
@@ -142,25 +142,22 @@ static qb_status copy_head(qb_ctx *cx, const qb_graph *from, qb_graph *to) {
 }
 
 qb_status qb_graph_copy(qb_ctx *cx, const qb_graph *graph, bool share, qb_graph **out) {
-    qb_graph *copy = NULL;
-    int32_t *map = NULL, n_values;
-    qb_status status = QB_OK;
-    QB_GO(number_live(cx, graph, &map, &n_values));
-    QB_GO(qb_graph_create(cx, &copy));
-    QB_GO(copy_head(cx, graph, copy));
-    QB_GO(qb_graph_reserve(cx, copy, n_values, graph->n_nodes));
-    QB_GO(copy_values(cx, graph, map, share, copy));
-    QB_GO(copy_nodes(cx, graph, map, copy));
-    QB_GO(copy_list(cx, copy->arena, graph->inputs, graph->n_inputs, map, &copy->inputs));
-    QB_GO(copy_list(cx, copy->arena, graph->outputs, graph->n_outputs, map, &copy->outputs));
+    QB_RELEASED(qb_graph_free_at) qb_graph *copy = NULL;
+    int32_t n_values;
+    QB_FREED int32_t *map = NULL;
+    QB_TRY(number_live(cx, graph, &map, &n_values));
+    QB_TRY(qb_graph_create(cx, &copy));
+    QB_TRY(copy_head(cx, graph, copy));
+    QB_TRY(qb_graph_reserve(cx, copy, n_values, graph->n_nodes));
+    QB_TRY(copy_values(cx, graph, map, share, copy));
+    QB_TRY(copy_nodes(cx, graph, map, copy));
+    QB_TRY(copy_list(cx, copy->arena, graph->inputs, graph->n_inputs, map, &copy->inputs));
+    QB_TRY(copy_list(cx, copy->arena, graph->outputs, graph->n_outputs, map, &copy->outputs));
     copy->n_inputs = graph->n_inputs;
     copy->n_outputs = graph->n_outputs;
     *out = copy;
     copy = NULL;
-out:
-    qb_graph_free(copy);
-    qb_free(map);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_graph_clone(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {

@@ -233,8 +233,9 @@ static qb_status split_bound(qb_ctx *cx, const qb_graph *graph, const qb_graph *
 
 qb_status qb_graph_split_at_sizes(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                                   qb_graph_split *out) {
-    qb_graph *bound = NULL;
-    bool *late = NULL, any = false;
+    QB_RELEASED(qb_graph_free_at) qb_graph *bound = NULL;
+    bool any = false;
+    QB_FREED bool *late = NULL;
     qb_status status = QB_OK;
     *out = (qb_graph_split){0};
     if (qb_graph_bind_loosely(cx, graph, input_shapes, &bound) != QB_OK) {
@@ -245,8 +246,6 @@ qb_status qb_graph_split_at_sizes(qb_ctx *cx, const qb_graph *graph, const qb_sh
     if (any) QB_GO(split_bound(cx, graph, bound, late, out));
 out:
     if (status != QB_OK) qb_graph_split_release(out);
-    qb_free(late);
-    qb_graph_free(bound);
     return status;
 }
 
@@ -280,7 +279,7 @@ static void close_shape(qb_shape *shape, int64_t elements) {
  * fit together, the node keeps what is known without them. */
 static qb_status infer_largest(qb_ctx *cx, qb_graph *tail, int32_t index) {
     const qb_node *node = &tail->nodes[index];
-    qb_value *before = qb_alloc(cx, (size_t)node->n_out, sizeof *before);
+    QB_FREED qb_value *before = qb_alloc(cx, (size_t)node->n_out, sizeof *before);
     if (!before) return cx->code;
     for (int32_t k = 0; k < node->n_out; k++)
         if (node->out[k] >= 0) before[k] = tail->values[node->out[k]];
@@ -289,7 +288,6 @@ static qb_status infer_largest(qb_ctx *cx, qb_graph *tail, int32_t index) {
         for (int32_t k = 0; k < node->n_out; k++)
             if (node->out[k] >= 0) tail->values[node->out[k]] = before[k];
     }
-    qb_free(before);
     return QB_OK;
 }
 

@@ -39,14 +39,12 @@ static qb_status cut(qb_ctx *cx, const qb_graph *graph, const qb_group *group, q
 
 qb_status qb_group_extract(qb_ctx *cx, const qb_graph *graph, const qb_group *group,
                            qb_graph **out) {
-    qb_graph *copy;
+    QB_RELEASED(qb_graph_free_at) qb_graph *copy = NULL;
     QB_TRY(qb_graph_clone(cx, graph, &copy));
-    qb_status status = copy->n_nodes == graph->n_nodes
-                           ? cut(cx, graph, group, copy)
-                           : qb_fail(cx, QB_STATUS_INTERNAL, "a clone has other nodes");
-    if (status == QB_OK)
-        *out = copy;
-    else
-        qb_graph_free(copy);
-    return status;
+    QB_TRY(copy->n_nodes == graph->n_nodes
+               ? cut(cx, graph, group, copy)
+               : qb_fail(cx, QB_STATUS_INTERNAL, "a clone has other nodes"));
+    *out = copy;
+    copy = NULL;
+    return QB_OK;
 }

@@ -77,13 +77,12 @@ static qb_status resize_along(resizing *r, int32_t d) {
     qb_graph *graph = r->rw->graph;
     const int64_t size = graph->values[r->y].shape.dim[d], in_size = r->shape.dim[d];
     bool known;
-    float *weights = qb_alloc(r->rw->cx, (size_t)(size * in_size), sizeof *weights);
+    QB_FREED float *weights = qb_alloc(r->rw->cx, (size_t)(size * in_size), sizeof *weights);
     if (!weights) return r->rw->cx->code;
     qb_status status =
         qb_node_resize_weights(r->rw->cx, graph, &graph->nodes[r->node], d, weights, &known);
     if (status == QB_OK && !is_identity(weights, size, in_size))
         status = add_product(r, d, size, weights);
-    qb_free(weights);
     return status;
 }
 

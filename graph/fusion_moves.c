@@ -249,10 +249,9 @@ static qb_status each(qb_rewrite *rw, qb_match matches, qb_chain_filter packs, c
 
 static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, qb_chain_filter packs,
                          const void *user, int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph};
+    QB_RELEASED(qb_rewrite_release) qb_rewrite rw = {.cx = cx, .graph = graph};
     const qb_status status = each(&rw, matches, packs, user);
     *n_changes += rw.n_changes;
-    qb_rewrite_release(&rw);
     return status;
 }
 

@@ -108,7 +108,7 @@ static qb_status infer_nodes(qb_ctx *cx, qb_graph *graph) {
 
 qb_status qb_graph_infer(qb_ctx *cx, qb_graph *graph) {
     qb_disguise disguise = {0};
-    qb_shape *before = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *before);
+    QB_FREED qb_shape *before = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *before);
     if (!before) return cx->code;
     for (int32_t i = 0; i < graph->n_outputs; i++)
         before[i] = graph->values[graph->outputs[i]].shape;
@@ -118,6 +118,5 @@ qb_status qb_graph_infer(qb_ctx *cx, qb_graph *graph) {
         qb_disguise_end(graph, &disguise);
     }
     if (status == QB_OK) keep_ranks(graph, before);
-    qb_free(before);
     return status;
 }

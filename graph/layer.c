@@ -143,8 +143,8 @@ qb_status qb_graph_replace_constant(qb_ctx *cx, qb_graph *graph, int32_t node, i
 qb_status qb_layer_scale(qb_ctx *cx, qb_graph *graph, const qb_layer *l, const double *out,
                          const double *in) {
     const int64_t all = qb_layer_outputs(l), count = all * l->n_in * l->taps;
-    float *w = qb_alloc(cx, (size_t)count, sizeof *w),
-          *bias = qb_alloc(cx, (size_t)all, sizeof *bias);
+    QB_FREED float *w = qb_alloc(cx, (size_t)count, sizeof *w),
+                   *bias = qb_alloc(cx, (size_t)all, sizeof *bias);
     qb_status status = w && bias ? QB_OK : cx->code;
     for (int64_t g = 0; status == QB_OK && g < l->groups; g++)
         for (int64_t o = 0; o < l->n_out; o++)
@@ -161,7 +161,6 @@ qb_status qb_layer_scale(qb_ctx *cx, qb_graph *graph, const qb_layer *l, const d
         for (int64_t c = 0; c < all; c++) bias[c] = (float)((double)bias[c] * out[c]);
         status = qb_layer_set_bias(cx, graph, l, bias);
     }
-    QB_FREE_ALL(w, bias);
     return status;
 }
 

@@ -71,10 +71,9 @@ static qb_status draw_sample(qb_zoo *z, int32_t image, const qb_shape *shape) {
     QB_TRY(qb_grow(z->cx, &z->sample, &z->cap_samples, (size_t)image + 1, sizeof *z->sample));
     float *pixels = qb_alloc(z->cx, (size_t)qb_shape_count(shape), sizeof *pixels);
     z->sample[image] = pixels;
-    double *grid = pixels ? qb_alloc(z->cx, corners * corners, sizeof *grid) : NULL;
+    QB_FREED double *grid = pixels ? qb_alloc(z->cx, corners * corners, sizeof *grid) : NULL;
     if (!grid) return z->cx->code;
     draw_images(&z->rng, shape, grid, pixels);
-    qb_free(grid);
     return QB_OK;
 }
 

@@ -117,4 +117,5 @@ qb_status qb_kernel_alloc(qb_ctx *cx, const qb_tactic *tactic, const qb_problem 
  * it. All owners belong to one thread. */
 qb_kernel *qb_kernel_share(qb_kernel *kernel);
 void qb_kernel_free(qb_kernel *kernel); /* calls destroy; accepts NULL */
+QB_RELEASE_AT(qb_kernel, qb_kernel_free)
 #endif

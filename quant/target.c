@@ -21,17 +21,14 @@ const qb_target *const *qb_targets(int32_t *n) {
 }
 
 qb_status qb_target_find(qb_ctx *cx, const char *name, const qb_target **out) {
-    qb_strbuf names = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
     for (int32_t i = 0; i < N_TARGETS; i++) {
         qb_strbuf_addf(&names, "%s%s", i ? ", " : "", targets[i]->name);
         const char *other = targets[i]->other_name;
         if (strcmp(targets[i]->name, name) != 0 && (!other || strcmp(other, name) != 0)) continue;
         *out = targets[i];
-        qb_strbuf_release(&names);
         return QB_OK;
     }
-    qb_status status = qb_fail(cx, QB_STATUS_USAGE, "unknown target '%s': expected one of %s", name,
-                               names.data ? names.data : "the known ones");
-    qb_strbuf_release(&names);
-    return status;
+    return qb_fail(cx, QB_STATUS_USAGE, "unknown target '%s': expected one of %s", name,
+                   names.data ? names.data : "the known ones");
 }

@@ -21,16 +21,13 @@ const qb_weight_range *const *qb_weight_ranges(int32_t *n) {
 }
 
 qb_status qb_weight_range_find(qb_ctx *cx, const char *name, const qb_weight_range **out) {
-    qb_strbuf names = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
     for (int32_t i = 0; i < N_KNOWN; i++) {
         qb_strbuf_addf(&names, "%s%s", i ? ", " : "", known[i]->name);
         if (strcmp(known[i]->name, name) != 0) continue;
         *out = known[i];
-        qb_strbuf_release(&names);
         return QB_OK;
     }
-    qb_status status = qb_fail(cx, QB_STATUS_USAGE, "unknown range of weights '%s': expected %s",
-                               name, names.data ? names.data : "a known one");
-    qb_strbuf_release(&names);
-    return status;
+    return qb_fail(cx, QB_STATUS_USAGE, "unknown range of weights '%s': expected %s", name,
+                   names.data ? names.data : "a known one");
 }

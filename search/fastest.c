@@ -52,26 +52,21 @@ static qb_status enter(qb_ctx *cx, choice *c, const char *name, qb_dtype floats,
 static qb_status propose(qb_ctx *cx, choice *c, qb_dtype floats, const qb_step_times *times) {
     const int32_t n = c->space->n;
     const double rate = qb_costs_copy_rate(c->space, &c->integers);
-    qb_costs costs = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_costs_release) qb_costs costs = {0};
     candidate *ignored;
-    bool *is_float = qb_alloc(cx, (size_t)n, sizeof *is_float);
+    QB_FREED bool *is_float = qb_alloc(cx, (size_t)n, sizeof *is_float);
     if (!is_float) return cx->code;
-    QB_GO(qb_costs_create(cx, c->space, &costs));
+    QB_TRY(qb_costs_create(cx, c->space, &costs));
     qb_costs_estimate(&costs, &c->integers, times, rate);
     for (int32_t g = 0; g < n; g++)
         if (costs.more[g] < 0)
-            QB_GO(qb_costs_measure(cx, &costs, g, floats, 0, &c->integers, &c->inputs));
+            QB_TRY(qb_costs_measure(cx, &costs, g, floats, 0, &c->integers, &c->inputs));
     qb_costs_share_conversions(&costs, rate);
     qb_costs_descend(&costs, NULL, 0, is_float);
-    QB_GO(enter(cx, c, "mixed, from integers", floats, is_float, false, &ignored));
+    QB_TRY(enter(cx, c, "mixed, from integers", floats, is_float, false, &ignored));
     memset(is_float, 1, (size_t)n * sizeof *is_float);
     qb_costs_descend(&costs, NULL, 0, is_float);
-    QB_GO(enter(cx, c, "mixed, from floats", floats, is_float, false, &ignored));
-out:
-    qb_costs_release(&costs);
-    qb_free(is_float);
-    return status;
+    return enter(cx, c, "mixed, from floats", floats, is_float, false, &ignored);
 }
 
 static qb_status of_floats(qb_ctx *cx, choice *c, qb_dtype floats) {

@@ -142,13 +142,12 @@ qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32
                               const qb_timing_inputs *inputs, double seconds,
                               qb_interleaved_time *out) {
     qb_status status = QB_OK;
-    timed *all = qb_alloc(cx, (size_t)n, sizeof *all);
+    QB_FREED timed *all = qb_alloc(cx, (size_t)n, sizeof *all);
     if (!all) return cx->code;
     for (int32_t i = 0; i < n; i++) QB_GO(start(cx, engines[i], inputs, &all[i]));
     QB_GO(qb_time_rounds(cx, run_once, all, n, seconds, out));
 out:
     for (int32_t i = 0; i < n; i++) stop(&all[i]);
-    qb_free(all);
     return status;
 }
 
@@ -184,10 +183,10 @@ static qb_status profile(qb_ctx *cx, const timed *r, int32_t runs, double *secon
 
 qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_timing_inputs *inputs,
                                 int32_t runs, qb_step_times *out) {
-    qb_step_times times = {.n = qb_engine_n_steps(engine)};
+    QB_RELEASED(qb_step_times_release) qb_step_times times = {.n = qb_engine_n_steps(engine)};
     qb_status status = QB_OK;
     timed r = {0};
-    double *seconds = qb_alloc(cx, (size_t)times.n, sizeof *seconds);
+    QB_FREED double *seconds = qb_alloc(cx, (size_t)times.n, sizeof *seconds);
     times.step = qb_alloc(cx, (size_t)times.n, sizeof *times.step);
     if (!times.step || !seconds) QB_GO(cx->code);
     QB_GO(name_steps(cx, engine, &times));
@@ -197,8 +196,6 @@ qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_ti
     times = (qb_step_times){0};
 out:
     stop(&r);
-    qb_free(seconds);
-    qb_step_times_release(&times);
     return status;
 }
 

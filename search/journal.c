@@ -29,19 +29,18 @@ static qb_status put(qb_ctx *cx, qb_journal *j, const char *kind, const char *ke
 
 /* A line of the file; false: it is none, and neither is what follows. */
 static bool take_line(qb_ctx *cx, qb_journal *j, const char *line, size_t n) {
-    json_t *root = json_loadb(line, n, 0, NULL);
+    json_auto_t *root = json_loadb(line, n, 0, NULL);
     const char *kind = json_string_value(json_object_get(root, "kind")),
                *key = json_string_value(json_object_get(root, "key"));
     json_t *value = json_object_get(root, "value");
     const bool whole = kind && key && value && put(cx, j, kind, key, json_incref(value)) == QB_OK;
     j->taken += whole;
-    json_decref(root);
     return whole;
 }
 
 static qb_status check_head(qb_ctx *cx, const char *path, const char *line, size_t n,
                             const json_t *of) {
-    json_t *root = json_loadb(line, n, 0, NULL);
+    json_auto_t *root = json_loadb(line, n, 0, NULL);
     const char *schema = json_string_value(json_object_get(root, "schema"));
     const json_t *made = json_object_get(root, "of"), *value;
     const char *key;
@@ -59,7 +58,6 @@ static qb_status check_head(qb_ctx *cx, const char *path, const char *line, size
         free(before);
         free(now);
     }
-    json_decref(root);
     return status;
 }
 

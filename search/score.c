@@ -100,7 +100,7 @@ static qb_status run_pass(qb_ctx *cx, const qb_search_options *o, const qb_alter
     qb_candidate candidate[PASS + 1];
     qb_compare_options compare = o->compare;
     const qb_run_metric *metric;
-    qb_run *run = NULL;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
     qb_status status = QB_OK;
     candidate[0] = (qb_candidate){.precision = "fp32",
                                   .calibration = "",
@@ -125,7 +125,6 @@ static qb_status run_pass(qb_ctx *cx, const qb_search_options *o, const qb_alter
         out[i] = score_of(&run->row[i + 1], metric ? metric->name : NULL);
 out:
     for (int32_t i = 0; i < n; i++) qb_graph_free(graph[i]);
-    qb_run_free(run);
     return status;
 }
 

@@ -192,7 +192,7 @@ static qb_status measure(qb_ctx *cx, searcher *s) {
 static qb_status cost_of(qb_ctx *cx, searcher *s, int32_t f, int32_t g) {
     const qb_dtype floats = s->o->floats[f];
     qb_costs *costs = &s->costs[f];
-    char *key = qb_format(cx, "%s/%s", qb_dtype_text(floats), s->space->group[g].value);
+    QB_FREED char *key = qb_format(cx, "%s/%s", qb_dtype_text(floats), s->space->group[g].value);
     if (!key) return cx->code;
     const json_t *known = qb_journal_find(s->o->journal, "cost", key);
     qb_status status = QB_OK;
@@ -203,7 +203,6 @@ static qb_status cost_of(qb_ctx *cx, searcher *s, int32_t f, int32_t g) {
         if (status == QB_OK)
             status = qb_journal_add(cx, s->o->journal, "cost", key, json_real(costs->more[g]));
     }
-    qb_free(key);
     return status;
 }
 
@@ -260,9 +259,9 @@ static qb_status measure_costs(qb_ctx *cx, searcher *s) {
 /* One alternative a group: it alone is `value`, all others are not. */
 static qb_status score_each(qb_ctx *cx, searcher *s, bool value) {
     const int32_t n = s->space->n;
-    qb_search_score *score = qb_alloc(cx, (size_t)n, sizeof *score);
-    qb_alternative *all = qb_alloc(cx, (size_t)n, sizeof *all);
-    const qb_alternative **list = qb_alloc(cx, (size_t)n, sizeof *list);
+    QB_FREED qb_search_score *score = qb_alloc(cx, (size_t)n, sizeof *score);
+    QB_FREED qb_alternative *all = qb_alloc(cx, (size_t)n, sizeof *all);
+    QB_FREED const qb_alternative **list = qb_alloc(cx, (size_t)n, sizeof *list);
     qb_status status = score && all && list ? QB_OK : cx->code;
     for (int32_t g = 0; g < n && status == QB_OK; g++) {
         status = copy_of(cx, s, &(qb_alternative){.floats = QB_DTYPE_F32}, &all[g]);
@@ -273,7 +272,6 @@ static qb_status score_each(qb_ctx *cx, searcher *s, bool value) {
     for (int32_t g = 0; g < n && status == QB_OK; g++)
         *(value ? &s->out->group[g].back : &s->out->group[g].alone) = score[g];
     for (int32_t g = 0; all && g < n; g++) qb_free(all[g].is_float);
-    QB_FREE_ALL(score, all, list);
     return status;
 }
 
@@ -477,7 +475,7 @@ static qb_status propose_by_metric(qb_ctx *cx, searcher *s, int32_t f) {
     const qb_search_score *base = &s->out->point[s->out->integers].score;
     const double most = ratio_limit(s);
     qb_alternative together, alone;
-    bool *tried = qb_alloc(cx, (size_t)s->space->n, sizeof *tried);
+    QB_FREED bool *tried = qb_alloc(cx, (size_t)s->space->n, sizeof *tried);
     qb_status status = tried ? QB_OK : cx->code;
     if (status == QB_OK)
         status = copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &together);
@@ -501,7 +499,6 @@ static qb_status propose_by_metric(qb_ctx *cx, searcher *s, int32_t f) {
         qb_free(alone.is_float);
     }
     if (tried) qb_free(together.is_float);
-    qb_free(tried);
     return status;
 }
 

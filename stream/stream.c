@@ -71,14 +71,12 @@ static qb_status check_engine(qb_ctx *cx, const char *path, const qb_engine *eng
 
 static qb_status load_engine(qb_ctx *cx, const char *path, int32_t device, const qb_graph *graph,
                              const qb_shape *shape, qb_engine **out) {
-    qb_engine *engine;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     QB_TRY(qb_engine_load_on(cx, path, device, &engine));
-    const qb_status status = check_engine(cx, path, engine, graph, shape);
-    if (status == QB_OK)
-        *out = engine;
-    else
-        qb_engine_free(engine);
-    return status;
+    QB_TRY(check_engine(cx, path, engine, graph, shape));
+    *out = engine;
+    engine = NULL;
+    return QB_OK;
 }
 
 /* `first`: the same engine on the first device, when it is another one's turn; an engine of the

@@ -162,7 +162,7 @@ static void save_rest(qb_ctx *cx, shared *s) {
 
 static qb_status run_workers(qb_ctx *cx, shared *s) {
     const qb_stream_workers_options *o = s->options;
-    worker *workers = qb_alloc(cx, (size_t)o->workers, sizeof *workers);
+    QB_FREED worker *workers = qb_alloc(cx, (size_t)o->workers, sizeof *workers);
     if (!workers) return cx->code;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->idle, NULL);
@@ -176,7 +176,6 @@ static qb_status run_workers(qb_ctx *cx, shared *s) {
     if (status == QB_STATUS_CANCELLED) save_rest(cx, s);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);
-    qb_free(workers);
     return status;
 }
 

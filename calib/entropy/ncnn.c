@@ -64,7 +64,7 @@ static double divergence(const smooth *s, int32_t t) {
 }
 
 static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
-    smooth *s = qb_alloc(cx, 1, sizeof *s);
+    QB_FREED smooth *s = qb_alloc(cx, 1, sizeof *s);
     if (!s) return cx->code;
     smooth_init(sides, s);
     double best = INFINITY;
@@ -77,7 +77,6 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
         }
     }
     *out = (qb_kept){-(at + 0.5), at + 0.5};
-    qb_free(s);
     return QB_OK;
 }
 

@@ -128,7 +128,7 @@ static double divergence(const both *b, int32_t reach) {
 }
 
 static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
-    both *b = qb_alloc(cx, 1, sizeof *b);
+    QB_FREED both *b = qb_alloc(cx, 1, sizeof *b);
     if (!b) return cx->code;
     both_init(sides, b);
     double best = INFINITY;
@@ -141,7 +141,6 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
         }
     }
     *out = (qb_kept){-at, at + (at < b->n)};
-    qb_free(b);
     return QB_OK;
 }
 

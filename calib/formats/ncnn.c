@@ -117,7 +117,7 @@ static void write_weight(const qb_graph *graph, const qb_node *node, qb_strbuf *
 
 static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_graph *graph,
                               qb_strbuf *out) {
-    qb_groups groups;
+    QB_RELEASED(qb_groups_release) qb_groups groups = {0};
     QB_TRY(qb_fuse(cx, graph, &groups));
     qb_status status = QB_OK;
     for (int32_t pass = 0; pass < 2; pass++)
@@ -134,7 +134,6 @@ static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_grap
             else if (status == QB_OK)
                 qb_strbuf_addf(out, "%s %f \n", name, 127 / qb_named_range_amax(range));
         }
-    qb_groups_release(&groups);
     return status;
 }
 

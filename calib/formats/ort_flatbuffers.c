@@ -153,12 +153,11 @@ static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_grap
                               qb_strbuf *out) {
     (void)graph;
     const size_t n = (size_t)ranges->n;
-    const qb_named_range **item = qb_alloc(cx, n, sizeof *item);
+    QB_FREED const qb_named_range **item = qb_alloc(cx, n, sizeof *item);
     if (!item) return cx->code;
     for (size_t i = 0; i < n; i++) item[i] = &ranges->item[i];
     qsort(item, n, sizeof *item, by_name);
     write_sorted(item, n, out);
-    qb_free(item);
     return QB_OK;
 }
 

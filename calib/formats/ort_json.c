@@ -96,13 +96,11 @@ static qb_status write_tensors(qb_ctx *cx, const qb_ranges *ranges, qb_strbuf *o
 static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_graph *graph,
                               qb_strbuf *out) {
     if (!graph) return write_tensors(cx, ranges, out);
-    qb_ranges all = {0};
-    qb_status status = copy(cx, ranges, &all);
-    if (status == QB_OK) status = add_before_activations(cx, graph, &all);
+    QB_RELEASED(qb_ranges_release) qb_ranges all = {0};
+    QB_TRY(copy(cx, ranges, &all));
+    QB_TRY(add_before_activations(cx, graph, &all));
     if (all.n > 0) qsort(all.item, (size_t)all.n, sizeof *all.item, by_name);
-    if (status == QB_OK) status = write_tensors(cx, &all, out);
-    qb_ranges_release(&all);
-    return status;
+    return write_tensors(cx, &all, out);
 }
 
 const qb_calib_format qb_calib_format_ort_json = {

@@ -37,7 +37,7 @@ static double mean_distance(const qb_stats *stats, double center, double zeros) 
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
     const qb_stats *stats = seen->stats;
-    qb_spectrum *s = qb_alloc(cx, 1, sizeof *s);
+    QB_FREED qb_spectrum *s = qb_alloc(cx, 1, sizeof *s);
     if (!s) return cx->code;
     qb_spectrum_init(stats, s);
     *out = (qb_range){stats->min, stats->max};
@@ -55,7 +55,6 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
             form == GAUSS ? gauss_alpha[one_sided] * sigma : laplace_alpha[one_sided] * b;
         *out = qb_range_of_bins(stats, mean - alpha, mean + alpha);
     }
-    qb_free(s);
     return QB_OK;
 }
 

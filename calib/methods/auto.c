@@ -13,7 +13,7 @@ static const char *const variants[] = {"affine", "symmetric", NULL};
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
     const bool symmetric = choice->variant == 1;
-    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
+    QB_FREED qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
     if (!spectrum) return cx->code;
     qb_spectrum_init(seen->stats, spectrum);
     qb_range best = {seen->stats->min, seen->stats->max};
@@ -27,7 +27,6 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
         least = error;
     }
     *out = best;
-    qb_free(spectrum);
     return QB_OK;
 }
 

@@ -141,7 +141,7 @@ static qb_bins search(const weights *w, bool symmetric) {
 }
 
 static qb_status own_range(qb_ctx *cx, const qb_stats *stats, bool symmetric, qb_range *out) {
-    weights *w = qb_alloc(cx, 1, sizeof *w);
+    QB_FREED weights *w = qb_alloc(cx, 1, sizeof *w);
     if (!w) return cx->code;
     weigh(stats, w);
     *out = (qb_range){stats->min, stats->max};
@@ -151,7 +151,6 @@ static qb_status own_range(qb_ctx *cx, const qb_stats *stats, bool symmetric, qb
         w->error_limit = ERROR_FACTOR * squared_error(w, widest);
         *out = qb_bins_range(stats, search(w, symmetric));
     }
-    qb_free(w);
     return QB_OK;
 }
 

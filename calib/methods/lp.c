@@ -53,7 +53,7 @@ static double cost(const void *user, qb_bins at, double beat) {
 
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
-    powers *w = qb_alloc(cx, 1, sizeof *w);
+    QB_FREED powers *w = qb_alloc(cx, 1, sizeof *w);
     if (!w) return cx->code;
     powers_init(seen->stats, choice->argument, w);
     *out = (qb_range){seen->stats->min, seen->stats->max};
@@ -61,7 +61,6 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
         const qb_bins_problem problem = {&w->spectrum, cost, w, false};
         *out = qb_bins_range(seen->stats, qb_bins_search(&problem, qb_bins_full(&w->spectrum)));
     }
-    qb_free(w);
     return QB_OK;
 }
 

@@ -63,7 +63,7 @@ static const char *const variants[] = {"affine", "symmetric", NULL};
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
     const bool symmetric = choice->variant == 1;
-    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
+    QB_FREED qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
     if (!spectrum) return cx->code;
     qb_spectrum_init(seen->stats, spectrum);
     const qb_range full = {seen->stats->min, seen->stats->max};
@@ -74,7 +74,6 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
             qb_spectrum_error(spectrum, qb_grid_of(spectrum, full, symmetric)))
             *out = best;
     }
-    qb_free(spectrum);
     return QB_OK;
 }
 

@@ -68,7 +68,7 @@ static void spread_of(double *ms, int64_t n, const qb_bench_summary *s, qb_bench
 qb_status qb_bench_summarize(qb_ctx *cx, const qb_bench *bench, int64_t batch,
                              qb_bench_summary *out) {
     const int64_t n = bench->n;
-    double *ms = qb_alloc(cx, (size_t)n, sizeof *ms);
+    QB_FREED double *ms = qb_alloc(cx, (size_t)n, sizeof *ms);
     if (!ms) return cx->code;
     for (int64_t i = 0; i < n; i++) ms[i] = latency(bench, &bench->query[i]);
     spread_of(ms, n, out, &out->latency);
@@ -79,7 +79,6 @@ qb_status qb_bench_summarize(qb_ctx *cx, const qb_bench *bench, int64_t batch,
     out->wall_ms = bench->wall_ms;
     out->throughput = (double)n / (bench->wall_ms / 1e3);
     out->items_per_s = out->throughput * (double)batch;
-    qb_free(ms);
     return QB_OK;
 }
 
@@ -87,7 +86,7 @@ static double mib(size_t bytes) { return (double)bytes / (1 << 20); }
 
 qb_status qb_bench_print_engine(qb_ctx *cx, const qb_engine *engine) {
     const char *device = qb_engine_device(engine);
-    char *processor = device ? NULL : qb_processor_name(cx);
+    QB_FREED char *processor = device ? NULL : qb_processor_name(cx);
     qb_engine_memory memory;
     if (!device && !processor) return cx->code;
     qb_engine_memory_of(engine, &memory);
@@ -96,7 +95,6 @@ qb_status qb_bench_print_engine(qb_ctx *cx, const qb_engine *engine) {
     printf("Created engine with size: %.4g MiB\n"
            "Created execution context with device memory size: %.4g MiB\n\n",
            mib(qb_engine_bytes(engine)), mib(memory.arena + memory.workspace));
-    qb_free(processor);
     return QB_OK;
 }
 

@@ -8,19 +8,16 @@
 
 qb_status qb_foreign_load(qb_ctx *cx, const char *path, const char *format, const char *model,
                           const qb_graph *graph, qb_foreign *out) {
-    qb_foreign f = {0};
-    qb_status status = QB_OK;
-    if (format) QB_GO(qb_calib_format_find(cx, format, &f.format));
-    QB_GO(qb_ranges_load(cx, path, &f.format, &f.ranges));
-    QB_GO(qb_ranges_to_table(cx, &f.ranges, f.format, path, graph, &f.table, &f.fit));
+    QB_RELEASED(qb_foreign_release) qb_foreign f = {0};
+    if (format) QB_TRY(qb_calib_format_find(cx, format, &f.format));
+    QB_TRY(qb_ranges_load(cx, path, &f.format, &f.ranges));
+    QB_TRY(qb_ranges_to_table(cx, &f.ranges, f.format, path, graph, &f.table, &f.fit));
     qb_free(f.table->model);
     f.table->model = qb_strdup(cx, qb_path_base(model));
-    if (!f.table->model) QB_GO(cx->code);
+    if (!f.table->model) return cx->code;
     *out = f;
+    f = (qb_foreign){0};
     return QB_OK;
-out:
-    qb_foreign_release(&f);
-    return status;
 }
 
 void qb_foreign_release(qb_foreign *foreign) {

@@ -134,7 +134,7 @@ static char *picture_name(qb_ctx *cx, int32_t number, const char *tensor) {
 static qb_status draw(qb_ctx *cx, const options *o, const qb_table *t, int32_t number,
                       const char *folder, qb_spectrum *spectrum, json_t *files) {
     const qb_table_entry *e = &t->entry[number];
-    char *name = picture_name(cx, number, e->name);
+    QB_FREED char *name = picture_name(cx, number, e->name);
     if (!name) return cx->code;
     qb_spectrum_init(e->stats, spectrum);
     const picture p = {t, e, spectrum, o->symmetric};
@@ -151,7 +151,6 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_table *t, int32_t n
                                                "file", qb_json_text(path ? path : "")));
         qb_free(path);
     }
-    qb_free(name);
     return status;
 }
 
@@ -185,18 +184,13 @@ static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const cha
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    qb_table *t = NULL;
-    char *folder = NULL, *path = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_calibration_path(cx, &o->common, arguments, &path));
-    QB_GO(qb_table_load(cx, path, &t));
+    QB_RELEASED(qb_table_free_at) qb_table *t = NULL;
+    QB_FREED char *folder = NULL, *path = NULL;
+    QB_TRY(qb_calibration_path(cx, &o->common, arguments, &path));
+    QB_TRY(qb_table_load(cx, path, &t));
     folder = qb_path_join(cx, o->common.out, "figures");
-    if (!folder) QB_GO(cx->code);
-    status = plot(cx, o, t, folder);
-out:
-    QB_FREE_ALL(path, folder);
-    qb_table_free(t);
-    return status;
+    if (!folder) return cx->code;
+    return plot(cx, o, t, folder);
 }
 
 const qb_command qb_calib_command_plot = {

@@ -30,13 +30,12 @@ static char *module_path(qb_ctx *cx) {
         return NULL;
     }
     program[n] = '\0';
-    char *folder = qb_path_dir(cx, program);
+    QB_FREED char *folder = qb_path_dir(cx, program);
     char *path = folder ? qb_path_join(cx, folder, MODULE) : NULL;
     if (path && !qb_path_exists(path)) {
         qb_free(path);
         path = qb_path_join(cx, folder, "../lib/qbench/" MODULE);
     }
-    qb_free(folder);
     return path;
 }
 

@@ -147,16 +147,11 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    qb_table *t = NULL;
-    char *path = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_calibration_path(cx, &o->common, arguments, &path));
-    QB_GO(qb_table_load(cx, path, &t));
-    status = show(cx, o, path, t);
-out:
-    qb_table_free(t);
-    qb_free(path);
-    return status;
+    QB_RELEASED(qb_table_free_at) qb_table *t = NULL;
+    QB_FREED char *path = NULL;
+    QB_TRY(qb_calibration_path(cx, &o->common, arguments, &path));
+    QB_TRY(qb_table_load(cx, path, &t));
+    return show(cx, o, path, t);
 }
 
 const qb_command qb_calib_command_show = {

@@ -208,21 +208,18 @@ static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
     const qb_build_settings settings = settings_of(o);
     const int threads = qb_threads(cx) / (int)o->streams; /* divided among the streams */
     qb_project_flags flags = o->project;
-    qb_project project = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
     flags.model = model;
-    QB_GO(qb_precision_refuse(cx, &qb_command_bench, o, &o->type));
-    QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
+    QB_TRY(qb_precision_refuse(cx, &qb_command_bench, o, &o->type));
+    QB_TRY(qb_project_open(cx, &o->common, &flags, false, &project));
     project.spec.threads = threads > 0 ? threads : 1;
-    QB_GO(qb_stage_build(cx, &project, &settings, &out->built));
-    if (o->save_engine) QB_GO(qb_built_save(cx, &project, &settings, &out->built, o->save_engine));
-    QB_GO(qb_bench_devices_load(cx, out->built.engine, o->save_engine, devices));
+    QB_TRY(qb_stage_build(cx, &project, &settings, &out->built));
+    if (o->save_engine) QB_TRY(qb_built_save(cx, &project, &settings, &out->built, o->save_engine));
+    QB_TRY(qb_bench_devices_load(cx, out->built.engine, o->save_engine, devices));
     out->name = qb_strdup(cx, qb_path_base(project.model));
     out->precision = qb_strdup(cx, settings.precision);
-    if (!out->name || !out->precision) status = cx->code;
-out:
-    qb_project_close(&project);
-    return status;
+    if (!out->name || !out->precision) return cx->code;
+    return QB_OK;
 }
 
 /* Items of a query: the first dimension of the first input. */

@@ -97,28 +97,22 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                                         .sizes = &o->sizes,
                                         .version_compatible = o->version_compatible,
                                         .hardware_compatible = o->hardware_compatible};
-    qb_project project = {0};
-    qb_built built = {0};
-    char *path = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_precision_refuse(cx, &qb_command_build, o, &o->type));
-    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_built_release) qb_built built = {0};
+    QB_FREED char *path = NULL;
+    QB_TRY(qb_precision_refuse(cx, &qb_command_build, o, &o->type));
+    QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
     if (o->save_engine && project.out_file)
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "-o %s and --saveEngine=%s: name one file to write",
-                      project.out_file, o->save_engine));
+        return qb_fail(cx, QB_STATUS_USAGE, "-o %s and --saveEngine=%s: name one file to write",
+                       project.out_file, o->save_engine);
     path =
         o->save_engine ? qb_strdup(cx, o->save_engine) : artifact(cx, &project, settings.precision);
-    if (!path) QB_GO(cx->code);
+    if (!path) return cx->code;
     project.spec.plan = o->plan;
-    QB_GO(qb_stage_build(cx, &project, &settings, &built));
-    QB_GO(qb_built_save(cx, &project, &settings, &built, path));
-    if (o->sign) QB_GO(qb_engine_file_sign(cx, o->sign, path));
-    QB_GO(report(cx, o, built.engine, path));
-out:
-    qb_built_release(&built);
-    qb_free(path);
-    qb_project_close(&project);
-    return status;
+    QB_TRY(qb_stage_build(cx, &project, &settings, &built));
+    QB_TRY(qb_built_save(cx, &project, &settings, &built, path));
+    if (o->sign) QB_TRY(qb_engine_file_sign(cx, o->sign, path));
+    return report(cx, o, built.engine, path);
 }
 
 const qb_command qb_command_build = {

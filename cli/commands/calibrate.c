@@ -93,6 +93,7 @@ static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *pro
                                     .symmetric = project->activations == QB_SCHEME_S8_SYMMETRIC,
                                     .holdout = holdout};
     const bool has_auto = weighed.automatic >= 0;
+    QB_RELEASED(qb_diagnosis_release)
     qb_diagnosis diagnosis = {.common = &o->common, .faults_only = true};
     if (!qb_json_on_stdout(&o->common)) {
         if (has_auto) QB_TRY(qb_auto_print(cx, &weighed));
@@ -101,15 +102,12 @@ static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *pro
         if (recovered) qb_recover_print(recovered);
     }
     qb_status status = qb_sampling_say(cx, t, &diagnosis);
-    if (!o->common.json || status != QB_OK) QB_GO(status);
+    if (!o->common.json || status != QB_OK) QB_TRY(status);
     json_t *json = has_auto ? qb_auto_json(cx, &weighed) : NULL;
-    if (has_auto && !json) QB_GO(cx->code);
+    if (has_auto && !json) return cx->code;
     json_t *findings = qb_diagnosis_take(&diagnosis);
     json_t *recovery = recovered ? qb_recover_json(recovered) : NULL;
-    status = qb_json_out(cx, &o->common, result_json(t, path, memory, findings, json, recovery));
-out:
-    qb_diagnosis_release(&diagnosis);
-    return status;
+    return qb_json_out(cx, &o->common, result_json(t, path, memory, findings, json, recovery));
 }
 
 static void defaults(void *opts) { ((options *)opts)->checkpoint = 60; }
@@ -124,10 +122,10 @@ static char *checkpoint_path(qb_ctx *cx, const qb_ranks *ranks, const char *path
  * for that. New memory. */
 static qb_status examine(qb_ctx *cx, const options *o, const qb_project *project,
                          const qb_graph *graph, char **kept) {
-    qb_diagnosis diagnosis = {.common = &o->common};
+    QB_RELEASED(qb_diagnosis_release) qb_diagnosis diagnosis = {.common = &o->common};
     qb_status status = QB_OK;
     if (!project->calibration_data) return QB_OK; /* an error of the run itself */
-    QB_GO(qb_data_examine(cx, project, graph, NULL, true, &diagnosis));
+    QB_TRY(qb_data_examine(cx, project, graph, NULL, true, &diagnosis));
     json_t *findings = qb_diagnosis_take(&diagnosis);
     char *text = json_dumps(findings, JSON_COMPACT);
     json_decref(findings);
@@ -136,8 +134,6 @@ static qb_status examine(qb_ctx *cx, const options *o, const qb_project *project
     else if (!(*kept = qb_strdup(cx, text)))
         status = cx->code;
     free(text);
-out:
-    qb_diagnosis_release(&diagnosis);
     return status;
 }
 
@@ -154,8 +150,8 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
                                       .memory = &memory};
     const bool recovers = o->recover.n > 0;
     qb_recovered recovered = {0};
-    qb_table *result = NULL;
-    char *found = NULL, *part = checkpoint_path(cx, ranks, path);
+    QB_RELEASED(qb_table_free_at) qb_table *result = NULL;
+    QB_FREED char *found = NULL, *part = checkpoint_path(cx, ranks, path);
     qb_status status = part ? QB_OK : cx->code;
     if (status != QB_OK) return status;
     if (o->checkpoint > 0 || o->resume) settings.checkpoint = part;
@@ -185,8 +181,6 @@ out:
         qb_warn(cx,
                 "progress is saved in %s: the same command with --resume goes on where it stopped",
                 part);
-    qb_table_free(result);
-    QB_FREE_ALL(found, part);
     return status;
 }
 
@@ -230,31 +224,27 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--from takes its statistics from %s: --data would not be read", o->from);
     if (o->from) QB_TRY(refuse_run_options(cx, o));
-    qb_project project = {0};
-    qb_graph *graph = NULL;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     qb_holdout holdout = {0};
     qb_ranks ranks = {.size = 1};
-    qb_flow flow = {0};
-    char *path = NULL, inputs[33];
+    QB_RELEASED(qb_flow_close) qb_flow flow = {0};
+    char inputs[33];
+    QB_FREED char *path = NULL;
     qb_status status = QB_OK;
-    if (!o->from) QB_GO(qb_ranks_join(cx, &ranks));
-    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    if (!o->from) QB_TRY(qb_ranks_join(cx, &ranks));
+    QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
     path = qb_project_artifact(cx, &project, "calib.h5");
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_file_can_write(cx, path));
+    if (!path) return cx->code;
+    QB_TRY(qb_file_can_write(cx, path));
     const bool noted = is_as_settings(o, &project) && ranks.size == 1;
-    if (noted) QB_GO(qb_flow_open(cx, &project, graph->hash, NULL, &flow));
-    if (noted) QB_GO(qb_flow_inputs(&flow, &qb_flow_stages[0], inputs));
+    if (noted) QB_TRY(qb_flow_open(cx, &project, graph->hash, NULL, &flow));
+    if (noted) QB_TRY(qb_flow_inputs(&flow, &qb_flow_stages[0], inputs));
     status = o->from ? choose(cx, o, &project, graph, path)
                      : calibrate(cx, o, &project, graph, path, &ranks, &holdout);
     if (status == QB_OK && noted) status = qb_flow_note(&flow, &qb_flow_stages[0], inputs, path);
     if (status == QB_OK) qb_ranks_leave(&ranks);
-out:
-    qb_flow_close(&flow);
-    qb_free(path);
-    qb_graph_free(graph);
-    qb_project_close(&project);
     return status;
 }
 

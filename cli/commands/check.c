@@ -51,19 +51,15 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         return qb_fail(cx, QB_STATUS_USAGE,
                        "check: expected --for TARGET, the runtime that the model is for");
     QB_TRY(qb_target_find(cx, o->target, &target));
-    qb_graph *graph = NULL;
-    qb_findings findings = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_onnx_load_as_written(cx, path, &graph));
-    QB_GO(qb_check(cx, graph, target, &findings));
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_findings_release) qb_findings findings = {0};
+    QB_TRY(qb_onnx_load_as_written(cx, path, &graph));
+    QB_TRY(qb_check(cx, graph, target, &findings));
     if (!qb_json_on_stdout(&o->common)) print(path, target, &findings);
-    QB_GO(write_json(cx, o, path, target, &findings));
+    QB_TRY(write_json(cx, o, path, target, &findings));
     if (findings.n > 0)
-        status = qb_fail(cx, QB_STATUS_CHECK, "%s breaks rules of %s", path, target->name);
-out:
-    qb_findings_release(&findings);
-    qb_graph_free(graph);
-    return status;
+        return qb_fail(cx, QB_STATUS_CHECK, "%s breaks rules of %s", path, target->name);
+    return QB_OK;
 }
 
 const qb_command qb_command_check = {

@@ -62,13 +62,13 @@ static char *part_path(qb_ctx *cx, const qb_project *project, const qb_part *par
 static qb_status compare_part(qb_ctx *cx, const options *o, const qb_project *project,
                               const qb_compare_settings *settings, const char *path) {
     const qb_part *part = settings->part;
-    qb_run *run = NULL;
-    char *text = NULL;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
+    QB_FREED char *text = NULL;
     qb_status status = QB_OK;
-    QB_GO(qb_stage_compare(cx, project, settings, &run));
-    QB_GO(qb_results_describe(cx, &o->common, run));
-    QB_GO(qb_part_json(cx, part, run, &text));
-    QB_GO(qb_file_write(cx, path, text, strlen(text)));
+    QB_TRY(qb_stage_compare(cx, project, settings, &run));
+    QB_TRY(qb_results_describe(cx, &o->common, run));
+    QB_TRY(qb_part_json(cx, part, run, &text));
+    QB_TRY(qb_file_write(cx, path, text, strlen(text)));
     if (!qb_json_on_stdout(&o->common))
         printf("%s: part %d/%d, %lld samples\n", QB_SHOWN(path), (int)part->shard,
                (int)part->shards, (long long)run->samples);
@@ -78,9 +78,6 @@ static qb_status compare_part(qb_ctx *cx, const options *o, const qb_project *pr
                         json_pack("{s:s, s:o, s:i, s:i, s:I}", "schema", "qbench.compare-part/1",
                                   "file", qb_json_text(path), "shard", part->shard, "shards",
                                   part->shards, "samples", (json_int_t)run->samples));
-out:
-    qb_free(text);
-    qb_run_free(run);
     return status;
 }
 
@@ -109,41 +106,35 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                                     .batches = o->batches,
                                     .layers = o->layers,
                                     .thumbnail = o->thumbnail};
-    qb_project project = {0};
+    QB_RELEASED(qb_project_close) qb_project project = {0};
     qb_ranks ranks = {.size = 1};
-    qb_part part = {0};
-    qb_run *result = NULL;
-    char *path = NULL;
-    qb_status status = QB_OK;
-    QB_GO(refuse_quantization(cx, o, &settings));
-    QB_GO(qb_shard_parse(cx, o->shard, QB_PARTS_MAX, &part.shard, &part.shards));
-    QB_GO(qb_ranks_join(cx, &ranks));
+    QB_RELEASED(qb_part_release) qb_part part = {0};
+    QB_RELEASED(qb_run_free_at) qb_run *result = NULL;
+    QB_FREED char *path = NULL;
+    QB_TRY(refuse_quantization(cx, o, &settings));
+    QB_TRY(qb_shard_parse(cx, o->shard, QB_PARTS_MAX, &part.shard, &part.shards));
+    QB_TRY(qb_ranks_join(cx, &ranks));
     if (o->shard && ranks.size > 1)
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--shard and mpirun both share the samples: one alone"));
-    QB_GO(qb_project_open(cx, &o->common, &o->project, false, &project));
+        return qb_fail(cx, QB_STATUS_USAGE, "--shard and mpirun both share the samples: one alone");
+    QB_TRY(qb_project_open(cx, &o->common, &o->project, false, &project));
     if (alone) qb_info(cx, "%s alone: fp32 is added, to measure it against", usual[1]);
     path = o->shard ? part_path(cx, &project, &part) : qb_project_record(cx, &project);
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_results_can_save(cx, path));
+    if (!path) return cx->code;
+    QB_TRY(qb_results_can_save(cx, path));
     if (o->shard) {
         settings.part = &part;
-        QB_GO(compare_part(cx, o, &project, &settings, path));
-        goto out;
+        QB_TRY(compare_part(cx, o, &project, &settings, path));
+        return QB_OK;
     }
-    QB_GO(ranks.size > 1 ? qb_stage_compare_ranks(cx, &project, &settings, &ranks, &result)
-                         : qb_stage_compare(cx, &project, &settings, &result));
+    QB_TRY(ranks.size > 1 ? qb_stage_compare_ranks(cx, &project, &settings, &ranks, &result)
+                          : qb_stage_compare(cx, &project, &settings, &result));
     qb_ranks_leave(&ranks);
-    if (ranks.rank > 0) goto out;
-    QB_GO(qb_results_describe(cx, &o->common, result));
-    QB_GO(qb_results_save(cx, path, result));
-    QB_GO(qb_results_show(cx, &o->common, result));
-    if (!o->no_figures) QB_GO(qb_results_page(cx, &o->common, project.out_dir, result));
-out:
-    qb_free(path);
-    qb_part_release(&part);
-    qb_run_free(result);
-    qb_project_close(&project);
-    return status;
+    if (ranks.rank > 0) return QB_OK;
+    QB_TRY(qb_results_describe(cx, &o->common, result));
+    QB_TRY(qb_results_save(cx, path, result));
+    QB_TRY(qb_results_show(cx, &o->common, result));
+    if (!o->no_figures) QB_TRY(qb_results_page(cx, &o->common, project.out_dir, result));
+    return QB_OK;
 }
 
 const qb_command qb_command_compare = {

@@ -93,22 +93,17 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     (void)arguments;
     const options *o = opts;
-    layout l = {0};
-    qb_project project = {0};
-    qb_status status = QB_OK;
-    QB_GO(layout_make(cx, o, &l));
-    QB_GO(write_inputs(cx, o, &l));
+    QB_RELEASED(layout_release) layout l = {0};
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_TRY(layout_make(cx, o, &l));
+    QB_TRY(write_inputs(cx, o, &l));
     const qb_common common = {.config = "", .out = l.folder};
     const qb_project_flags flags = {.model = l.model, .data = l.test};
-    QB_GO(qb_project_open(cx, &common, &flags, false, &project));
+    QB_TRY(qb_project_open(cx, &common, &flags, false, &project));
     project.calibration_data = qb_strdup(cx, l.calib);
-    if (!project.calibration_data) QB_GO(cx->code);
-    QB_GO(calibrate(cx, &project));
-    QB_GO(compare(cx, o, &project, &l));
-out:
-    qb_project_close(&project);
-    layout_release(&l);
-    return status;
+    if (!project.calibration_data) return cx->code;
+    QB_TRY(calibrate(cx, &project));
+    return compare(cx, o, &project, &l);
 }
 
 const qb_command qb_command_demo = {

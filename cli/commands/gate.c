@@ -121,26 +121,23 @@ static qb_status measure(qb_ctx *cx, const qb_project *project, verdict *v) {
 /* compare.json of the output folder, made now when it is not there. A folder with nothing but the
  * record will do when the limits are given. */
 static qb_status obtain(qb_ctx *cx, const options *o, verdict *v) {
-    qb_project project = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
     v->path = qb_path_join(cx, o->common.out, "compare.json");
     if (!v->path) return cx->code;
     const bool exists = qb_path_exists(v->path), limited = qb_gate_has_limit(&v->policy.limits);
-    if (exists) QB_GO(refuse_ignored(cx, o, v->path, false));
-    if (exists) QB_GO(qb_run_load(cx, v->path, &v->run));
+    if (exists) QB_TRY(refuse_ignored(cx, o, v->path, false));
+    if (exists) QB_TRY(qb_run_load(cx, v->path, &v->run));
     qb_project_flags flags = o->project;
     const bool described = flags.model || o->common.config || qb_path_exists(QB_CONFIG_NAME);
     if (!described && exists && qb_path_exists(v->run->model)) flags.model = v->run->model;
     if (!exists || !limited || described || flags.model)
-        QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
-    if (!limited) goto out; /* the caller complains */
+        QB_TRY(qb_project_open(cx, &o->common, &flags, false, &project));
+    if (!limited) return QB_OK; /* the caller complains */
     if (!exists)
-        QB_GO(measure(cx, &project, v));
+        QB_TRY(measure(cx, &project, v));
     else if (project.model)
-        QB_GO(check_model(cx, project.model, v));
-out:
-    qb_project_close(&project);
-    return status;
+        QB_TRY(check_model(cx, project.model, v));
+    return QB_OK;
 }
 
 /* A row that the record does not have, or not to be judged: those that it has. */

@@ -364,51 +364,47 @@ static qb_status write_config(qb_ctx *cx, const options *o, const guessed *g, co
 static char *sidecar_path(qb_ctx *cx, const options *o, const char *model) {
     const char *out = o->common.out ? o->common.out : "";
     if (qb_has_suffix(out, ".json") && !qb_path_is_dir(out)) return qb_strdup(cx, out);
-    char *folder = out[0] ? qb_strdup(cx, out) : qb_path_dir(cx, model);
-    char *stem = qb_path_stem(cx, model), *path = NULL;
-    char *name = stem ? qb_format(cx, "%s.json", stem) : NULL;
+    QB_FREED char *folder = out[0] ? qb_strdup(cx, out) : qb_path_dir(cx, model);
+    char *path = NULL;
+    QB_FREED char *stem = qb_path_stem(cx, model);
+    QB_FREED char *name = stem ? qb_format(cx, "%s.json", stem) : NULL;
     if (folder && name) path = qb_path_join(cx, strcmp(folder, ".") == 0 ? "" : folder, name);
-    QB_FREE_ALL(folder, stem, name);
     return path;
 }
 
 /* What qbench.yaml says of images and labels, or what can be guessed, as the file that libqbench
  * reads beside an engine. */
 static qb_status write_sidecar(qb_ctx *cx, const options *o, const qb_project_flags *flags) {
-    qb_project project = {0};
-    qb_graph *graph = NULL;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     guessed task = {0};
-    char *path = NULL;
+    QB_FREED char *path = NULL;
     qb_status status = QB_OK;
-    QB_GO(qb_project_open(cx, &o->common, flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    QB_TRY(qb_project_open(cx, &o->common, flags, true, &project));
+    QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
     const qb_shape *shape = &graph->values[graph->inputs[0]].shape;
     qb_image_input input;
     if (graph->n_inputs != 1 ||
         (!qb_image_input_of(shape, false, &input) && !qb_image_input_of(shape, true, &input)))
-        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                      "%s: a sidecar says how images become the input; this model's inputs are "
-                      "tensors",
-                      project.model));
+        QB_TRY(qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: a sidecar says how images become the input; this model's inputs are "
+                       "tensors",
+                       project.model));
     if (!project.has_preprocess) {
-        QB_GO(guess(cx, &project, graph, &task));
+        QB_TRY(guess(cx, &project, graph, &task));
         qb_warn(cx, "preprocessing was GUESSED from the model's input: check mean, std, color and "
                     "resize");
     }
     path = sidecar_path(cx, o, project.model);
-    if (!path) QB_GO(cx->code);
+    if (!path) return cx->code;
     if (qb_path_exists(path) && !o->force)
-        QB_GO(
+        QB_TRY(
             qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it", path));
-    QB_GO(qb_sidecar_write(cx, shape, &project.preprocess, &project.labels, path));
+    QB_TRY(qb_sidecar_write(cx, shape, &project.preprocess, &project.labels, path));
     if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", QB_SHOWN(path));
     status =
         qb_json_out(cx, &o->common,
                     json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_text(path)));
-out:
-    qb_free(path);
-    qb_graph_free(graph);
-    qb_project_close(&project);
     return status;
 }
 
@@ -424,27 +420,26 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     /* An old qbench.yaml must not leak into the new one. */
     const qb_common common = {.config = "", .out = o->common.out};
-    qb_project project = {0};
-    qb_graph *graph = NULL;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     guessed task = {0};
-    char *text = NULL, *path = NULL, *labels = NULL;
-    qb_status status = QB_OK;
-    QB_GO(check_there(cx, "data", flags.data));
-    QB_GO(check_there(cx, "images", flags.images));
-    QB_GO(check_there(cx, "evaluation", o->evaluation));
+    QB_FREED char *text = NULL, *path = NULL, *labels = NULL;
+    QB_TRY(check_there(cx, "data", flags.data));
+    QB_TRY(check_there(cx, "images", flags.images));
+    QB_TRY(check_there(cx, "evaluation", o->evaluation));
     if (o->sidecar && o->evaluation)
-        QB_GO(
+        QB_TRY(
             qb_fail(cx, QB_STATUS_USAGE, "--sidecar names no data: --evaluation would be ignored"));
-    if (o->sidecar) QB_GO(write_sidecar(cx, o, &flags));
-    if (o->sidecar) goto out;
-    QB_GO(qb_project_open(cx, &common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    QB_GO(guess(cx, &project, graph, &task));
+    if (o->sidecar) QB_TRY(write_sidecar(cx, o, &flags));
+    if (o->sidecar) return QB_OK;
+    QB_TRY(qb_project_open(cx, &common, &flags, true, &project));
+    QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    QB_TRY(guess(cx, &project, graph, &task));
     const char *evaluation = o->evaluation ? o->evaluation : flags.data;
     if (evaluation) {
         qb_free(project.evaluation_data);
         project.evaluation_data = qb_strdup(cx, evaluation);
-        if (!project.evaluation_data) QB_GO(cx->code);
+        if (!project.evaluation_data) return cx->code;
     }
     project.split = project.calibration_data && !o->evaluation ? SPLIT : 0;
     project.split_seed = 1;
@@ -455,24 +450,19 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                 project.split, project.calibration_data, (long long)project.split_seed);
     path = config_path(cx, o);
     labels = flags.labels ? qb_strdup(cx, flags.labels) : NULL;
-    if (!path || (flags.labels && !labels)) QB_GO(cx->code);
+    if (!path || (flags.labels && !labels)) return cx->code;
     if (o->common.out) {
-        QB_GO(make_absolute(cx, &project.model));
-        QB_GO(make_absolute(cx, &project.calibration_data));
-        QB_GO(make_absolute(cx, &project.evaluation_data));
-        QB_GO(make_absolute(cx, &project.images));
-        QB_GO(make_absolute(cx, &labels));
+        QB_TRY(make_absolute(cx, &project.model));
+        QB_TRY(make_absolute(cx, &project.calibration_data));
+        QB_TRY(make_absolute(cx, &project.evaluation_data));
+        QB_TRY(make_absolute(cx, &project.images));
+        QB_TRY(make_absolute(cx, &labels));
     }
-    QB_GO(compose(cx, &project, &task, labels,
-                  qb_output_kind_of(graph->values[graph->outputs[0]].dtype,
-                                    &graph->values[graph->outputs[0]].shape) == QB_OUTPUT_IMAGE,
-                  &text));
-    QB_GO(write_config(cx, o, &task, path, text));
-out:
-    QB_FREE_ALL(text, path, labels);
-    qb_graph_free(graph);
-    qb_project_close(&project);
-    return status;
+    QB_TRY(compose(cx, &project, &task, labels,
+                   qb_output_kind_of(graph->values[graph->outputs[0]].dtype,
+                                     &graph->values[graph->outputs[0]].shape) == QB_OUTPUT_IMAGE,
+                   &text));
+    return write_config(cx, o, &task, path, text);
 }
 
 const qb_command qb_command_init = {

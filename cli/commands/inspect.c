@@ -56,7 +56,7 @@ static int by_count(const void *a, const void *b) {
 /* Node counts by operator, most frequent first. */
 static json_t *count_ops(qb_ctx *cx, const qb_graph *graph) {
     int32_t n = 0;
-    op_count *counts = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *counts);
+    QB_FREED op_count *counts = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *counts);
     if (!counts) return NULL;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         int32_t k = 0;
@@ -68,7 +68,6 @@ static json_t *count_ops(qb_ctx *cx, const qb_graph *graph) {
     json_t *ops = json_object();
     for (int32_t i = 0; i < n; i++)
         json_object_set_new(ops, counts[i].name, json_integer(counts[i].n));
-    qb_free(counts);
     return ops;
 }
 
@@ -309,10 +308,9 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project, 
 }
 
 static qb_status print_plan(qb_ctx *cx, const char *file) {
-    char *text;
+    QB_FREED char *text = NULL;
     QB_TRY(qb_engine_file_plan(cx, file, &text));
     fputs(text, stdout);
-    qb_free(text);
     return QB_OK;
 }
 

@@ -45,34 +45,26 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         return qb_fail(cx, QB_STATUS_USAGE, "migrate: expected a model and its old calibration");
     qb_project_flags flags = o->project;
     QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
-    qb_project project = {0};
-    qb_graph *graph = NULL, *quantized = NULL;
-    qb_foreign foreign = {0};
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL, *quantized = NULL;
+    QB_RELEASED(qb_foreign_release) qb_foreign foreign = {0};
     qb_quant_report made = {0};
-    char *path = NULL, *suffix = NULL;
+    QB_FREED char *path = NULL, *suffix = NULL;
     qb_quant_options how;
-    qb_status status = QB_OK;
     const qb_target *target;
-    QB_GO(qb_target_find(cx, o->target, &target));
-    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    QB_GO(qb_foreign_load(cx, arguments->item[1], o->format, project.model, graph, &foreign));
+    QB_TRY(qb_target_find(cx, o->target, &target));
+    QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    QB_TRY(qb_foreign_load(cx, arguments->item[1], o->format, project.model, graph, &foreign));
     how = qb_stage_quantization(&project, NULL, NULL);
     how.target = target;
     how.missing_stays_float = true;
-    QB_GO(qb_quantize(cx, graph, foreign.table, &how, &quantized, &made));
+    QB_TRY(qb_quantize(cx, graph, foreign.table, &how, &quantized, &made));
     suffix = qb_format(cx, "%s.qdq.onnx", target->name); /* MODEL.qdq.onnx is what 'run' makes */
     path = suffix ? qb_project_artifact(cx, &project, suffix) : NULL;
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_onnx_save(cx, quantized, path));
-    QB_GO(report(cx, o, path, target, &foreign, &made));
-out:
-    QB_FREE_ALL(path, suffix);
-    qb_graph_free(quantized);
-    qb_foreign_release(&foreign);
-    qb_graph_free(graph);
-    qb_project_close(&project);
-    return status;
+    if (!path) return cx->code;
+    QB_TRY(qb_onnx_save(cx, quantized, path));
+    return report(cx, o, path, target, &foreign, &made);
 }
 
 const qb_command qb_command_migrate = {

@@ -53,16 +53,12 @@ static qb_status split(qb_ctx *cx, qb_arena *arena, const char *option, const qb
 static qb_status load(qb_ctx *cx, const options *o, const qb_project *project, qb_graph **graph,
                       qb_optimize_report *report) {
     qb_onnx_part part = {0};
-    qb_arena *arena;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
     QB_TRY(qb_arena_create(cx, &arena));
-    QB_GO(split(cx, arena, "inputs", &o->inputs, &part.inputs, &part.n_inputs));
-    QB_GO(split(cx, arena, "outputs", &o->outputs, &part.outputs, &part.n_outputs));
+    QB_TRY(split(cx, arena, "inputs", &o->inputs, &part.inputs, &part.n_inputs));
+    QB_TRY(split(cx, arena, "outputs", &o->outputs, &part.outputs, &part.n_outputs));
     const bool whole = part.n_inputs == 0 && part.n_outputs == 0;
-    QB_GO(qb_stage_load(cx, project, whole ? NULL : &part, graph, report));
-out:
-    qb_arena_free(arena);
-    return status;
+    return qb_stage_load(cx, project, whole ? NULL : &part, graph, report);
 }
 
 /* Weights become what their codes stand for; activations are not rounded any more. */
@@ -106,27 +102,20 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
-    qb_project project = {0};
-    qb_graph *graph = NULL;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     qb_optimize_report report = {0};
-    json_t *json = NULL;
-    char *path = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(load(cx, o, &project, &graph, &report));
-    if (o->dequantize) QB_GO(dequantize(cx, &graph));
+    json_auto_t *json = NULL;
+    QB_FREED char *path = NULL;
+    QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_TRY(load(cx, o, &project, &graph, &report));
+    if (o->dequantize) QB_TRY(dequantize(cx, &graph));
     path = qb_project_artifact(cx, &project, "opt.onnx");
-    if (!path) QB_GO(cx->code);
-    QB_GO(qb_onnx_save(cx, graph, path));
+    if (!path) return cx->code;
+    QB_TRY(qb_onnx_save(cx, graph, path));
     json = report_json(path, graph, &report);
     if (!o->common.quiet && !qb_json_on_stdout(&o->common)) print_report(path, json, &report);
-    QB_GO(qb_json_out(cx, &o->common, json_incref(json)));
-out:
-    json_decref(json);
-    qb_free(path);
-    qb_graph_free(graph);
-    qb_project_close(&project);
-    return status;
+    return qb_json_out(cx, &o->common, json_incref(json));
 }
 
 const qb_command qb_command_optimize = {

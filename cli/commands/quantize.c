@@ -63,11 +63,10 @@ static qb_status refuse_run_options(qb_ctx *cx, const options *o) {
 static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project,
                          const qb_graph *graph) {
     const char *list = qb_recover_list(&o->recover);
-    qb_recovered made = {0};
+    QB_RELEASED(qb_recovered_release) qb_recovered made = {0};
     if (!list) return QB_OK;
     QB_TRY(qb_stage_recover(cx, project, graph, o->method, list, false, &made));
     if (!qb_json_on_stdout(&o->common)) qb_recover_print(&made);
-    qb_recovered_release(&made);
     return QB_OK;
 }
 
@@ -75,32 +74,25 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
-    qb_project project = {0};
-    qb_graph *graph = NULL, *quantized = NULL;
-    qb_stage_source source = {0};
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL, *quantized = NULL;
+    QB_RELEASED(qb_stage_source_release) qb_stage_source source = {0};
     qb_quant_report report = {0};
-    qb_status status = QB_OK;
     const qb_target *target = NULL;
-    if (o->target) QB_GO(qb_target_find(cx, o->target, &target));
+    if (o->target) QB_TRY(qb_target_find(cx, o->target, &target));
     if (target && flags.activations)
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name));
-    QB_GO(refuse_run_options(cx, o));
-    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    QB_GO(recover(cx, o, &project, graph));
-    QB_GO(qb_stage_source_load(cx, &project, graph, o->recover.n > 0, &source));
+        return qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name);
+    QB_TRY(refuse_run_options(cx, o));
+    QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    QB_TRY(recover(cx, o, &project, graph));
+    QB_TRY(qb_stage_source_load(cx, &project, graph, o->recover.n > 0, &source));
     qb_quant_options how = qb_stage_quantization(&project, NULL, o->method);
     how.target = target;
     how.missing_stays_float = o->skip_missing;
     how.unrounded = source.unrounded;
-    QB_GO(qb_quantize(cx, source.graph, source.table, &how, &quantized, &report));
-    QB_GO(write_result(cx, o, &project, quantized, &report));
-out:
-    qb_graph_free(quantized);
-    qb_stage_source_release(&source);
-    qb_graph_free(graph);
-    qb_project_close(&project);
-    return status;
+    QB_TRY(qb_quantize(cx, source.graph, source.table, &how, &quantized, &report));
+    return write_result(cx, o, &project, quantized, &report);
 }
 
 const qb_command qb_command_quantize = {

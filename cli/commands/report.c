@@ -54,12 +54,11 @@ static qb_status write_tsv(qb_ctx *cx, const options *o, const qb_run *run, cons
 }
 
 static qb_status write_json(qb_ctx *cx, const options *o, const qb_run *run, const char *path) {
-    char *text;
+    QB_FREED char *text = NULL;
     (void)o;
     if (path) return qb_run_save(cx, run, path);
     QB_TRY(qb_run_json(cx, run, &text));
     fputs(text, stdout);
-    qb_free(text);
     return QB_OK;
 }
 

@@ -100,7 +100,7 @@ static qb_status make(flow *f, const qb_flow_stage *s, const char *path) {
 }
 
 static qb_status do_stage(flow *f, const qb_flow_stage *s, bool *stale) {
-    char *path;
+    QB_FREED char *path = NULL;
     bool current = false;
     QB_TRY(qb_flow_file(&f->made, s, &path));
     const bool looks = path && !*stale && !f->o->force;
@@ -113,7 +113,6 @@ static qb_status do_stage(flow *f, const qb_flow_stage *s, bool *stale) {
     } else if (status == QB_OK) {
         status = make(f, s, path);
     }
-    qb_free(path);
     return status;
 }
 
@@ -133,10 +132,9 @@ static qb_status do_all(flow *f) {
 
 /* The model is read once: its weights may lie in files of their own. */
 static qb_status hash_model(flow *f, qb_hash *out) {
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_onnx_load(f->cx, f->project.model, &graph));
     *out = graph->hash;
-    qb_graph_free(graph);
     return QB_OK;
 }
 

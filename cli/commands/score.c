@@ -46,7 +46,7 @@ static void add_scores(json_t *to, const qb_coco_scores *scores) {
 /* With 17 digits: whoever compares with another evaluator wants the same number. */
 static qb_status write_json(qb_ctx *cx, const options *o, const work *w) {
     if (!o->common.json) return QB_OK;
-    json_t *root =
+    json_auto_t *root =
         json_pack("{s:s, s:s, s:o, s:o, s:I, s:i, s:I}", "schema", "qbench.score/1", "iou",
                   kind_word(o), "annotations", qb_json_text(o->annotations), "results",
                   qb_json_text(o->results), "detections", (json_int_t)w->results.n, "images",
@@ -61,16 +61,12 @@ static qb_status write_json(qb_ctx *cx, const options *o, const work *w) {
         json_array_append_new(list, row);
     }
     json_object_set_new(root, "per_category", list);
-    char *dump = root && json_array_size(list) == (size_t)w->truth.n_categories
-                     ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17))
-                     : NULL;
-    char *text = dump ? qb_format(cx, "%s\n", dump) : NULL;
-    const qb_status status = text ? qb_json_text_out(cx, &o->common, text)
-                                  : qb_fail(cx, QB_STATUS_NOMEM, "score: no memory for the result");
-    json_decref(root);
-    free(dump);
-    qb_free(text);
-    return status;
+    QB_FREED char *dump = root && json_array_size(list) == (size_t)w->truth.n_categories
+                              ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17))
+                              : NULL;
+    QB_FREED char *text = dump ? qb_format(cx, "%s\n", dump) : NULL;
+    return text ? qb_json_text_out(cx, &o->common, text)
+                : qb_fail(cx, QB_STATUS_NOMEM, "score: no memory for the result");
 }
 
 static void print_row(const char *name, const qb_coco_scores *scores) {

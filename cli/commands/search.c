@@ -90,23 +90,18 @@ static qb_status write_engine(qb_ctx *cx, const qb_project *project, const qb_se
     const qb_shape_flags sizes = {0};
     const qb_space_way *way = &s->way[a->way];
     const qb_table *ranges = way->table;
-    char *precision = qb_format(cx, "best%s", way->name + strlen("int8"));
+    QB_FREED char *precision = qb_format(cx, "best%s", way->name + strlen("int8"));
     const qb_build_settings settings = {.precision = precision, .sizes = &sizes};
     qb_build_spec spec = qb_space_spec(s->space, a);
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_built_release)
     qb_built built = {.data_hash = ranges->data_hash,
                       .calibration = qb_strdup(cx, way->options.method)};
-    qb_graph *graph = NULL;
-    qb_status status = QB_OK;
-    if (!precision || !built.calibration) QB_GO(cx->code);
+    if (!precision || !built.calibration) return cx->code;
     spec.check = project->spec.check;
-    QB_GO(qb_space_quantize(cx, s->space, a, &graph));
-    QB_GO(qb_engine_build(cx, graph, &spec, &built.engine));
-    QB_GO(qb_built_save(cx, project, &settings, &built, path));
-out:
-    qb_built_release(&built);
-    qb_graph_free(graph);
-    qb_free(precision);
-    return status;
+    QB_TRY(qb_space_quantize(cx, s->space, a, &graph));
+    QB_TRY(qb_engine_build(cx, graph, &spec, &built.engine));
+    return qb_built_save(cx, project, &settings, &built, path);
 }
 
 static qb_status write_plan(qb_ctx *cx, const char *engine, const char *path) {
@@ -154,7 +149,7 @@ static qb_status write_record(qb_ctx *cx, const qb_project *project, const qb_se
 static qb_status draw(qb_ctx *cx, const options *o, const qb_project *project, const qb_searched *s,
                       const qb_search_limits *limits) {
     if (o->no_figures) return QB_OK;
-    char *folder = qb_path_join(cx, project->out_dir, "figures");
+    QB_FREED char *folder = qb_path_join(cx, project->out_dir, "figures");
     if (!folder) return cx->code;
     qb_status status = qb_make_own_dir(cx, folder);
     if (status == QB_OK) status = qb_search_draw(cx, s, limits, folder);
@@ -165,7 +160,6 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_project *project, c
     } else if (status == QB_OK) {
         qb_info(cx, "the chart is %s/search.svg", folder);
     }
-    qb_free(folder);
     return status;
 }
 

@@ -7,13 +7,11 @@ static qb_status gather(qb_ctx *cx, const qb_data_case *data, const char *path, 
     qb_project few = *data->project;
     qb_calib_options options = {.spec = data->project->spec, .devices = data->project->devices};
     options.spec.check = false;
-    qb_dataset *dataset;
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = NULL;
     if (few.samples == 0 || few.samples > most) few.samples = most;
     few.strict = false;
     QB_TRY(qb_stage_data(cx, &few, data->graph, path, (qb_split){0}, &dataset, &options.loader));
-    qb_status status = qb_calib_gather(cx, data->graph, &options, out);
-    qb_dataset_close(dataset);
-    return status;
+    return qb_calib_gather(cx, data->graph, &options, out);
 }
 
 qb_status qb_data_check_gather(qb_ctx *cx, const qb_data_case *data, int64_t most, int32_t n_sets,

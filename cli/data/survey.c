@@ -8,10 +8,9 @@ enum { CHUNK = 256 }; /* samples between two looks at the cancel flag */
 
 static qb_status look_at_image(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                qb_sample_facts *fact) {
-    qb_image image = {0};
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_TRY(qb_dataset_read(cx, dataset, index, &image, &fact->content));
     fact->blank = qb_image_is_blank(&image);
-    qb_image_release(&image);
     return QB_OK;
 }
 
@@ -86,18 +85,15 @@ qb_status qb_survey_make(qb_ctx *cx, const qb_project *project, const char *path
     const qb_dataset_options options = {.labels = project->labels.n > 0 ? &project->labels : NULL,
                                         .max_samples = project->samples,
                                         .folder = project->images};
-    qb_survey survey = {.path = path};
-    qb_status status = QB_OK;
-    QB_GO(qb_dataset_open(cx, path, &options, &survey.dataset));
+    QB_RELEASED(qb_survey_release) qb_survey survey = {.path = path};
+    QB_TRY(qb_dataset_open(cx, path, &options, &survey.dataset));
     survey.n = qb_dataset_count(survey.dataset);
     survey.fact = qb_alloc(cx, (size_t)survey.n, sizeof *survey.fact);
-    if (!survey.fact) QB_GO(cx->code);
-    QB_GO(look_at_all(cx, &survey));
+    if (!survey.fact) return cx->code;
+    QB_TRY(look_at_all(cx, &survey));
     *out = survey;
+    survey = (qb_survey){0};
     return QB_OK;
-out:
-    qb_survey_release(&survey);
-    return status;
 }
 
 void qb_survey_release(qb_survey *survey) {

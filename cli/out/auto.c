@@ -83,7 +83,7 @@ static void print_end_to_end(const qb_auto_result *r) {
 }
 
 qb_status qb_auto_print(qb_ctx *cx, const qb_auto_result *result) {
-    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
+    QB_FREED qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
     if (!spectrum) return cx->code;
     printf("what auto uses; the ranges of all methods are in --json\n\n"
            "%7s  %11s  %-19s  %s\n",
@@ -94,7 +94,6 @@ qb_status qb_auto_print(qb_ctx *cx, const qb_auto_result *result) {
         print_tensor(result, &result->table->entry[i], &j);
     }
     print_end_to_end(result);
-    qb_free(spectrum);
     return QB_OK;
 }
 

@@ -113,8 +113,8 @@ static bool is_measured(const json_t *tags) {
 
 /* The command that makes the file again; one with a measured plan realizes that plan. */
 static qb_status print_command(qb_ctx *cx, const json_t *tags, const char *path) {
-    char *command;
-    qb_strbuf plan = {0}, file = {0};
+    QB_FREED char *command = NULL;
+    QB_RELEASED(qb_strbuf_release) qb_strbuf plan = {0}, file = {0};
     QB_TRY(qb_engine_file_command(cx, path, &command));
     qb_shell_add_word(&file, QB_SHOWN(path));
     qb_strbuf_addf(&plan, "%s.plan.json", QB_SHOWN(path));
@@ -129,9 +129,6 @@ static qb_status print_command(qb_ctx *cx, const json_t *tags, const char *path)
     } else {
         printf("%s\n", command);
     }
-    qb_strbuf_release(&file);
-    qb_strbuf_release(&plan);
-    qb_free(command);
     return QB_OK;
 }
 

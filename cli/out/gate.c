@@ -237,24 +237,21 @@ qb_status qb_gate_verdict_of(qb_ctx *cx, const qb_common *common, const qb_run *
                              qb_verdict_text *out) {
     enum { CHECKS_MAX = 4096 };
     const qb_gate_flags none = {.limits = qb_gate_no_limits()};
-    qb_gate_policy policy;
+    QB_RELEASED(qb_gate_policy_release) qb_gate_policy policy = {0};
     qb_gate_result r = {.run = run};
-    qb_gate_check *checks = NULL;
+    QB_FREED qb_gate_check *checks = NULL;
     bool held;
     qb_status status = QB_OK;
     *out = (qb_verdict_text){0};
     QB_TRY(qb_gate_policy_load(cx, common, &none, &policy));
-    if (!qb_gate_has_limit(&policy.limits)) goto out;
+    if (!qb_gate_has_limit(&policy.limits)) return status;
     r.check = checks = qb_alloc(cx, CHECKS_MAX, sizeof *checks);
-    if (!checks) QB_GO(cx->code);
-    QB_GO(qb_gate(cx, run, policy.precision, &policy.limits, checks, CHECKS_MAX, &r.n, &held));
+    if (!checks) return cx->code;
+    QB_TRY(qb_gate(cx, run, policy.precision, &policy.limits, checks, CHECKS_MAX, &r.n, &held));
     for (int32_t i = 0; i < r.n; i++) {
         r.failed += !checks[i].held;
         r.blocked += checks[i].blocked != NULL;
     }
     if (r.n > 0) status = describe_all(cx, &r, out);
-out:
-    qb_free(checks);
-    qb_gate_policy_release(&policy);
     return status;
 }

@@ -70,21 +70,19 @@ static char *free_name(qb_ctx *cx, const char *path) {
 
 /* What is no record keeps nobody from writing one. */
 static qb_status keep_wider(qb_ctx *cx, const char *path, const qb_run *run) {
-    qb_run *old = NULL;
+    QB_RELEASED(qb_run_free_at) qb_run *old = NULL;
     if (!qb_path_exists(path)) return QB_OK;
     if (qb_run_load(cx, path, &old) != QB_OK) {
         qb_ctx_clear(cx);
         return QB_OK;
     }
     const bool keep = is_wider(old, run);
-    char *name = keep ? free_name(cx, path) : NULL;
+    QB_FREED char *name = keep ? free_name(cx, path) : NULL;
     qb_status status = keep && !name ? cx->code : QB_OK;
     if (name) status = qb_run_save(cx, old, name);
     if (name && status == QB_OK)
         qb_info(cx, "kept the record of other rows as %s (-o FILE.json names a file for each)",
                 name);
-    qb_free(name);
-    qb_run_free(old);
     return status;
 }
 

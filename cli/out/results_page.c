@@ -163,17 +163,16 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 qb_status qb_results_pdf(qb_ctx *cx, const qb_common *common, const char *path, const qb_run *run,
                          bool figures) {
     const char *place = getenv("TMPDIR"); /* Chromium keeps its own files there as well */
-    char *folder = qb_path_join(cx, place && *place ? place : "/tmp", "qbench-report-XXXXXX");
+    QB_FREED char *folder =
+        qb_path_join(cx, place && *place ? place : "/tmp", "qbench-report-XXXXXX");
     if (!folder) return cx->code;
     qb_status status = QB_OK;
-    if (!mkdtemp(folder)) QB_GO(qb_fail_errno(cx, "make folder %s", folder));
+    if (!mkdtemp(folder)) return qb_fail_errno(cx, "make folder %s", folder);
     char *whole = realpath(folder, NULL); /* a URL has no current folder */
     status = whole ? print_in(cx, common, whole, path, run, figures)
                    : qb_fail_errno(cx, "open %s", folder);
     free(whole);
     if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
         qb_warn(cx, "%s could not be removed", folder);
-out:
-    qb_free(folder);
     return status;
 }

@@ -106,7 +106,7 @@ static json_t *floats_json(const qb_space *space, const qb_alternative *a) {
 
 static json_t *point_json(const qb_space *space, const qb_search_point *p, bool picked) {
     json_t *json = score_json(&p->score);
-    json_t *more = json_pack(
+    json_auto_t *more = json_pack(
         "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b}", "way",
         space->way[p->a.way].name, "float_type", qb_dtype_text(p->a.floats), "float",
         floats_json(space, &p->a), "drop_low", number(p->score.drop_ci.lo), "drop_high",
@@ -114,7 +114,6 @@ static json_t *point_json(const qb_space *space, const qb_search_point *p, bool 
         number(p->time.ratio), "ratio_low", number(p->time.ratio_ci.lo), "ratio_high",
         number(p->time.ratio_ci.hi), "on_front", p->on_front, "meets", p->meets, "picked", picked);
     json_object_update(json, more);
-    json_decref(more);
     return json;
 }
 

@@ -91,20 +91,15 @@ static qb_status make_model(qb_ctx *cx, const qb_op *row, qb_graph *graph) {
 }
 
 static qb_status write_model(qb_ctx *cx, const char *folder, const char *name, const char *op) {
-    qb_graph *graph = NULL;
-    qb_status status = QB_OK;
-    char *path = qb_path_join(cx, folder, "test.onnx");
-    char *domain = path ? qb_format(cx, "com.example.%s", name) : NULL;
-    if (!domain) QB_GO(cx->code);
-    QB_GO(qb_graph_create(cx, &graph));
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_FREED char *path = qb_path_join(cx, folder, "test.onnx");
+    QB_FREED char *domain = path ? qb_format(cx, "com.example.%s", name) : NULL;
+    if (!domain) return cx->code;
+    QB_TRY(qb_graph_create(cx, &graph));
     graph->name = name;
     const qb_op row = make_row(op, domain);
-    QB_GO(make_model(cx, &row, graph));
-    QB_GO(qb_onnx_save(cx, graph, path));
-out:
-    qb_graph_free(graph);
-    QB_FREE_ALL(domain, path);
-    return status;
+    QB_TRY(make_model(cx, &row, graph));
+    return qb_onnx_save(cx, graph, path);
 }
 
 static qb_status write_all(qb_ctx *cx, const char *folder, const char *name, bool cuda) {

@@ -49,9 +49,10 @@ static qb_status folder_sum(qb_ctx *cx, const char *path, int depth, qb_hash *su
 static qb_status list_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum) {
     qb_status status = QB_OK;
     size_t size;
-    char *text = NULL, *folder = qb_path_dir(cx, path), *rest = NULL;
+    char *rest = NULL;
+    QB_FREED char *text = NULL, *folder = qb_path_dir(cx, path);
     if (!folder) return cx->code;
-    QB_GO(qb_file_read(cx, path, LIST_MAX, &text, &size));
+    QB_TRY(qb_file_read(cx, path, LIST_MAX, &text, &size));
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         qb_hash term;
         line[strcspn(line, "\t\r")] = '\0';
@@ -60,11 +61,9 @@ static qb_status list_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum)
         char *child = qb_path_join(cx, folder, line);
         status = child ? path_digest(cx, child, depth + 1, &term) : cx->code;
         qb_free(child);
-        if (status != QB_OK) goto out;
+        if (status != QB_OK) return status;
         add_to(sum, term);
     }
-out:
-    QB_FREE_ALL(text, folder);
     return status;
 }
 
@@ -78,12 +77,11 @@ static qb_status path_digest(qb_ctx *cx, const char *path, int depth, qb_hash *o
     else if (there && depth == 0 && qb_has_suffix(path, ".txt"))
         QB_TRY(list_sum(cx, path, depth, &sum));
     if (folder) info = (struct stat){0}; /* its own time says less than its files */
-    qb_hasher *hasher;
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
     QB_TRY(qb_hasher_create(cx, &hasher));
     add_stat(hasher, qb_path_base(path), &info);
     qb_hasher_update(hasher, sum.byte, sizeof sum.byte);
     *out = qb_hasher_digest(hasher);
-    qb_hasher_free(hasher);
     return QB_OK;
 }
 

@@ -35,14 +35,13 @@ static qb_status given_shapes(qb_ctx *cx, const qb_graph *graph, const char *tex
 }
 
 qb_status qb_size_inputs(qb_ctx *cx, qb_graph *graph, const void *text) {
-    qb_shape *shapes;
+    QB_FREED qb_shape *shapes = NULL;
     QB_TRY(given_shapes(cx, graph, text, &shapes));
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         qb_shape *shape = &graph->values[graph->inputs[i]].shape;
         for (int32_t d = 0; d < shape->rank && shapes[i].rank == shape->rank; d++)
             if (shape->dim[d] < 0) shape->dim[d] = shapes[i].dim[d];
     }
-    qb_free(shapes);
     return QB_OK;
 }
 
@@ -86,7 +85,7 @@ static void fill(qb_rng *rng, const qb_desc *desc, void *data) {
 }
 
 static qb_status load(qb_ctx *cx, const qb_pair *p, const char *name, size_t bytes, void *data) {
-    char *path = qb_format(cx, "%.*s", (int)p->value_length, p->value);
+    QB_FREED char *path = qb_format(cx, "%.*s", (int)p->value_length, p->value);
     qb_map map;
     if (!path) return cx->code;
     qb_status status = qb_map_open(cx, path, &map);
@@ -98,7 +97,6 @@ static qb_status load(qb_ctx *cx, const qb_pair *p, const char *name, size_t byt
                              name, bytes, map.size);
         qb_map_close(&map);
     }
-    qb_free(path);
     return status;
 }
 

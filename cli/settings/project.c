@@ -125,13 +125,12 @@ static qb_status find_model(qb_ctx *cx, qb_project *p) {
 /* ---- sidecar ---- */
 
 static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
-    char *name;
+    QB_FREED char *name = NULL;
     QB_TRY(qb_sidecar_find(cx, p->model, &name));
     if (!name) return QB_OK;
-    qb_status status = QB_OK;
-    qb_sidecar sidecar = {0};
-    QB_GO(qb_sidecar_load(cx, name, &sidecar));
-    QB_GO(qb_task_from_sidecar(cx, &sidecar, &p->task));
+    QB_RELEASED(qb_sidecar_release) qb_sidecar sidecar = {0};
+    QB_TRY(qb_sidecar_load(cx, name, &sidecar));
+    QB_TRY(qb_task_from_sidecar(cx, &sidecar, &p->task));
     if (sidecar.has_preprocess) {
         p->preprocess = sidecar.preprocess;
         p->has_preprocess = true;
@@ -144,10 +143,7 @@ static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
         p->absent_labels = sidecar.labels_path;
         sidecar.labels_path = NULL;
     }
-out:
-    qb_sidecar_release(&sidecar);
-    qb_free(name);
-    return status;
+    return QB_OK;
 }
 
 /* ---- qbench.yaml ---- */
@@ -328,7 +324,7 @@ static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
 static qb_status config_plugins(qb_ctx *cx, const qb_project *p, const qb_common *common) {
     const qb_config_node *list = qb_config_find(p->config, "plugins");
     const int n = list ? qb_config_size(list) : 0;
-    char *folder = common->config ? qb_path_dir(cx, common->config) : NULL;
+    QB_FREED char *folder = common->config ? qb_path_dir(cx, common->config) : NULL;
     qb_status status = common->config && !folder ? cx->code : QB_OK;
     for (int i = 0; i < n && status == QB_OK; i++) {
         const char *name = qb_config_text(qb_config_at(list, i));
@@ -341,7 +337,6 @@ static qb_status config_plugins(qb_ctx *cx, const qb_project *p, const qb_common
                          : qb_config_fail(cx, p->config, "plugins", "expected a list of libraries");
         qb_free(path);
     }
-    qb_free(folder);
     return status;
 }
 
@@ -501,10 +496,8 @@ char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suf
     const char *dot = strrchr(suffix, '.'); /* "-o net.trt.onnx" is fine for a qdq.onnx */
     if (project->out_file && qb_has_suffix(project->out_file, dot ? dot : suffix))
         return qb_strdup(cx, project->out_file);
-    char *name = qb_format(cx, "%s.%s", project->stem, suffix);
-    char *path = name ? qb_project_file(cx, project, name) : NULL;
-    qb_free(name);
-    return path;
+    QB_FREED char *name = qb_format(cx, "%s.%s", project->stem, suffix);
+    return name ? qb_project_file(cx, project, name) : NULL;
 }
 
 char *qb_project_record(qb_ctx *cx, const qb_project *project) {
@@ -596,7 +589,7 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph
         out->crop_width = out->crop_height = out->resize_width;
     }
     qb_image_release(&first);
-    char *resizing =
+    QB_FREED char *resizing =
         out->resize == QB_RESIZE_NONE
             ? qb_strdup(cx, "as they are")
             : qb_format(cx, "resized (%s) to %d x %d", qb_resize_mode_text(out->resize),
@@ -606,6 +599,5 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph
             "no preprocessing is described for this model: assuming %s images %s, pixels %s; if "
             "FP32 accuracy looks wrong, edit " QB_CONFIG_NAME " ('qbench init' writes it)",
             qb_color_text(out->color), resizing, range);
-    qb_free(resizing);
     return QB_OK;
 }

@@ -265,7 +265,7 @@ static qb_status sidecar_names(qb_ctx *cx, const json_t *list, qb_labels *out) {
     enum { NAMES_MAX = 1 << 16 };
     const size_t n = json_array_size(list);
     if (n == 0 || n > NAMES_MAX) return QB_OK;
-    const char **name = qb_alloc(cx, n, sizeof *name);
+    QB_FREED const char **name = qb_alloc(cx, n, sizeof *name);
     if (!name) return cx->code;
     bool texts = true;
     for (size_t i = 0; i < n; i++) {
@@ -277,7 +277,6 @@ static qb_status sidecar_names(qb_ctx *cx, const json_t *list, qb_labels *out) {
         qb_labels_release(out);
         status = qb_labels_from_names(cx, name, (int)n, out);
     }
-    qb_free(name);
     return status;
 }
 

@@ -12,7 +12,7 @@
 qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
                             qb_build_spec *spec, qb_graph **graph, qb_built *built) {
     qb_graph *quantized;
-    qb_stage_source source = {0};
+    QB_RELEASED(qb_stage_source_release) qb_stage_source source = {0};
     const char *method;
     qb_status status = qb_stage_source_load(cx, project, *graph, precision->recover, &source);
     if (status == QB_OK)
@@ -24,7 +24,6 @@ qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_prec
         built->calibration = qb_strdup(cx, method);
         if (!built->calibration) status = cx->code;
     }
-    qb_stage_source_release(&source);
     return status;
 }
 
@@ -150,7 +149,7 @@ static void add_quantization(qb_strbuf *out, const qb_project *project) {
 static char *options_of(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
                         const qb_built *built) {
     const qb_shape_flags *sizes = settings->sizes;
-    qb_strbuf out = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf out = {0};
     qb_strbuf_addf(&out, " --threads=%d", qb_engine_threads(built->engine));
     if (project->batch > 1) qb_strbuf_addf(&out, " --batch=%lld", (long long)project->batch);
     if (sizes->profiles.n == 0) add_text(&out, "shapes", sizes->shapes);
@@ -169,9 +168,7 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_build_se
     add_flag(&out, "no-check", !project->spec.check);
     add_flag(&out, "version-compatible", settings->version_compatible);
     add_flag(&out, "hardware-compatible", settings->hardware_compatible);
-    char *text = out.failed ? NULL : qb_strdup(cx, out.size > 0 ? out.data + 1 : "");
-    qb_strbuf_release(&out);
-    return text;
+    return out.failed ? NULL : qb_strdup(cx, out.size > 0 ? out.data + 1 : "");
 }
 
 qb_status qb_built_save(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
@@ -179,7 +176,7 @@ qb_status qb_built_save(qb_ctx *cx, const qb_project *project, const qb_build_se
     if (qb_path_is_same(path, project->model))
         return qb_fail(cx, QB_STATUS_USAGE,
                        "%s is the model: the engine would replace it, name another file", path);
-    char *options = options_of(cx, project, settings, built);
+    QB_FREED char *options = options_of(cx, project, settings, built);
     if (!options) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     const qb_engine_origin origin = {.model = qb_path_base(project->model),
                                      .precision = settings->precision,
@@ -188,7 +185,5 @@ qb_status qb_built_save(qb_ctx *cx, const qb_project *project, const qb_build_se
                                      .options = options,
                                      .version_compatible = settings->version_compatible,
                                      .hardware_compatible = settings->hardware_compatible};
-    qb_status status = qb_engine_save(cx, built->engine, &origin, path);
-    qb_free(options);
-    return status;
+    return qb_engine_save(cx, built->engine, &origin, path);
 }

@@ -152,7 +152,7 @@ static char *table_path(qb_ctx *cx, const qb_project *project) {
 
 qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                          qb_table **out) {
-    char *path = table_path(cx, project);
+    QB_FREED char *path = table_path(cx, project);
     if (!path) return cx->code;
     qb_table *table = NULL;
     qb_status status = QB_OK;
@@ -168,7 +168,6 @@ out:
         *out = table;
     else
         qb_table_free(table);
-    qb_free(path);
     return status;
 }
 

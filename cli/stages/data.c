@@ -149,9 +149,8 @@ qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *g
                                         .max_samples = project->samples,
                                         .folder = project->images,
                                         .decoder = project->decoder};
-    qb_dataset *opened;
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *opened = NULL;
     QB_TRY(qb_dataset_open(cx, path, &options, &opened));
-    qb_status status = QB_OK;
     *loader = (qb_loader_options){.dataset = opened,
                                   .preprocess = project->preprocess,
                                   .batch = (int32_t)project->batch,
@@ -159,16 +158,14 @@ qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *g
                                   .prefetch = 2 * qb_threads(cx),
                                   .strict = project->strict};
     if (qb_dataset_has_tensors(opened)) {
-        QB_GO(tensor_inputs(cx, project, graph, loader));
+        QB_TRY(tensor_inputs(cx, project, graph, loader));
     } else {
         if (!project->has_preprocess)
-            QB_GO(qb_project_guess(cx, project, graph, opened, &loader->preprocess));
-        QB_GO(image_size(cx, project, graph, loader));
+            QB_TRY(qb_project_guess(cx, project, graph, opened, &loader->preprocess));
+        QB_TRY(image_size(cx, project, graph, loader));
     }
     bound_memory(loader);
     *dataset = opened;
+    opened = NULL;
     return QB_OK;
-out:
-    qb_dataset_close(opened);
-    return status;
 }

@@ -42,8 +42,8 @@ static qb_status add_data(const facts *f, qb_part *part) {
 
 /* Each row by what it is made of: a file's content, or ranges and the data behind them. */
 static qb_status add_rows(const facts *f, qb_part *part) {
-    qb_strbuf names = {0};
-    qb_hasher *hasher;
+    QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
     char *text;
     QB_TRY(qb_hasher_create(f->cx, &hasher));
     qb_status status = QB_OK;
@@ -63,8 +63,6 @@ static qb_status add_rows(const facts *f, qb_part *part) {
         status = add_hashed(f->cx, part, "rows", text, qb_hasher_digest(hasher));
         qb_free(text);
     }
-    qb_strbuf_release(&names);
-    qb_hasher_free(hasher);
     return status;
 }
 
@@ -73,18 +71,17 @@ static qb_status add_options(const facts *f, qb_part *part) {
     static const char *const section[] = {"task", "detection", "segmentation", "quantization"};
     const qb_project *p = f->project;
     char options[512];
-    char *sidecar = NULL;
-    qb_hasher *hasher;
+    QB_FREED char *sidecar = NULL;
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
     QB_TRY(qb_hasher_create(f->cx, &hasher));
-    qb_status status = QB_OK;
     for (size_t i = 0; i < sizeof section / sizeof *section; i++)
         qb_fingerprint_section(hasher, p->config, section[i]);
     for (int32_t i = 0; i < p->labels.n; i++) qb_hasher_string(hasher, p->labels.name[i]);
     for (int i = 0; p->disabled[i]; i++) qb_hasher_string(hasher, p->disabled[i]);
     for (int i = 0; p->keep_float[i]; i++) qb_hasher_string(hasher, p->keep_float[i]);
     for (int i = 0; p->activations_16[i]; i++) qb_hasher_string(hasher, p->activations_16[i]);
-    QB_GO(qb_sidecar_find(f->cx, p->model, &sidecar));
-    if (sidecar) QB_GO(qb_fingerprint_content(f->cx, hasher, sidecar));
+    QB_TRY(qb_sidecar_find(f->cx, p->model, &sidecar));
+    if (sidecar) QB_TRY(qb_fingerprint_content(f->cx, hasher, sidecar));
     snprintf(options, sizeof options,
              "task %s, batch %lld, thumbnails %lld, backends %s, activations %d, weights %s%s%s, "
              "settings",
@@ -92,11 +89,7 @@ static qb_status add_options(const facts *f, qb_part *part) {
              (long long)f->settings->thumbnail, p->spec.backends ? p->spec.backends : "default",
              (int)p->activations, p->per_tensor_weights ? "by tensor" : "by channel",
              p->targets ? ", targets " : "", p->targets ? qb_path_base(p->targets) : "");
-    QB_GO(add_hashed(f->cx, part, "options", options, qb_hasher_digest(hasher)));
-out:
-    qb_free(sidecar);
-    qb_hasher_free(hasher);
-    return status;
+    return add_hashed(f->cx, part, "options", options, qb_hasher_digest(hasher));
 }
 
 static qb_status describe(const facts *f, qb_part *part) {

@@ -22,35 +22,28 @@ static char *path_of(qb_ctx *cx, const qb_project *project, const char *suffix, 
 
 static qb_status load(qb_ctx *cx, const qb_project *project, const char *path, qb_graph **out) {
     const qb_optimize_options options = {.disabled = project->disabled};
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_onnx_load(cx, path, &graph));
-    const qb_status status = qb_optimize(cx, graph, &options, NULL);
-    if (status == QB_OK)
-        *out = graph;
-    else
-        qb_graph_free(graph);
-    return status;
+    QB_TRY(qb_optimize(cx, graph, &options, NULL));
+    *out = graph;
+    graph = NULL;
+    return QB_OK;
 }
 
 /* The table is that of the model as it is in the file. */
 static qb_status save(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                       qb_recovered *r) {
-    char *model = path_of(cx, project, "onnx", false),
-         *unrounded = path_of(cx, project, "float.onnx", false),
-         *table = path_of(cx, project, "calib.h5", false);
-    qb_graph *again = NULL;
-    qb_status status = model && unrounded && table ? QB_OK : cx->code;
-    if (status != QB_OK) goto out;
-    QB_GO(qb_onnx_save(cx, r->unrounded, unrounded));
-    QB_GO(qb_onnx_save(cx, r->graph, model));
-    QB_GO(load(cx, project, model, &again));
+    QB_FREED char *model = path_of(cx, project, "onnx", false),
+                  *unrounded = path_of(cx, project, "float.onnx", false),
+                  *table = path_of(cx, project, "calib.h5", false);
+    QB_RELEASED(qb_graph_free_at) qb_graph *again = NULL;
+    if (!model || !unrounded || !table) return cx->code;
+    QB_TRY(qb_onnx_save(cx, r->unrounded, unrounded));
+    QB_TRY(qb_onnx_save(cx, r->graph, model));
+    QB_TRY(load(cx, project, model, &again));
     r->table->model_hash = again->hash;
     r->table->recovered_from = graph->hash;
-    QB_GO(qb_table_save(cx, r->table, table));
-out:
-    qb_graph_free(again);
-    QB_FREE_ALL(model, unrounded, table);
-    return status;
+    return qb_table_save(cx, r->table, table);
 }
 
 qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
@@ -58,11 +51,11 @@ qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph
     const qb_calibrate_settings settings = {.methods = methods};
     const qb_quant_options quant = qb_stage_quantization(project, NULL, NULL);
     qb_calib_options calibration;
-    qb_dataset *dataset;
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = NULL;
     qb_methods all;
-    qb_recovered result = {0};
+    QB_RELEASED(qb_recovered_release) qb_recovered result = {0};
     qb_status status = QB_OK;
-    char *part = NULL;
+    QB_FREED char *part = NULL;
     QB_TRY(qb_recover_check(cx, list));
     QB_TRY(qb_calibration_prepare(cx, project, &settings, &calibration));
     const char *data = project->calibration_data;
@@ -90,35 +83,29 @@ out:
         qb_warn(cx,
                 "steps that ended are in %s: the same command with --resume goes on behind them",
                 part);
-    qb_free(part);
-    qb_recovered_release(&result);
-    qb_dataset_close(dataset);
     return status;
 }
 
 static qb_status load_recovered(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                                 qb_stage_source *out) {
-    char *model = path_of(cx, project, "onnx", true),
-         *unrounded = path_of(cx, project, "float.onnx", true),
-         *ranges = path_of(cx, project, "calib.h5", true);
-    qb_status status = model && unrounded && ranges ? QB_OK : cx->code;
-    if (status != QB_OK) goto out;
+    QB_FREED char *model = path_of(cx, project, "onnx", true),
+                  *unrounded = path_of(cx, project, "float.onnx", true),
+                  *ranges = path_of(cx, project, "calib.h5", true);
+    if (!model || !unrounded || !ranges) return cx->code;
     if (!qb_path_exists(model) || !qb_path_exists(ranges))
-        QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND,
-                      "%s: %s was not recovered yet: run 'qbench calibrate --recover'", model,
-                      project->model));
-    QB_GO(load(cx, project, model, &out->recovered));
-    QB_GO(qb_table_load(cx, ranges, &out->table));
-    QB_GO(qb_table_check_model(cx, out->table, model, out->recovered->hash));
+        return qb_fail(cx, QB_STATUS_NOTFOUND,
+                       "%s: %s was not recovered yet: run 'qbench calibrate --recover'", model,
+                       project->model);
+    QB_TRY(load(cx, project, model, &out->recovered));
+    QB_TRY(qb_table_load(cx, ranges, &out->table));
+    QB_TRY(qb_table_check_model(cx, out->table, model, out->recovered->hash));
     if (!qb_hash_equal(out->table->recovered_from, graph->hash))
-        QB_GO(qb_fail(cx, QB_STATUS_MISMATCH,
-                      "%s was recovered from another model than %s: run 'qbench calibrate "
-                      "--recover' again",
-                      model, project->model));
-    if (qb_path_exists(unrounded)) QB_GO(load(cx, project, unrounded, &out->unrounded));
-out:
-    QB_FREE_ALL(model, unrounded, ranges);
-    return status;
+        return qb_fail(cx, QB_STATUS_MISMATCH,
+                       "%s was recovered from another model than %s: run 'qbench calibrate "
+                       "--recover' again",
+                       model, project->model);
+    if (qb_path_exists(unrounded)) QB_TRY(load(cx, project, unrounded, &out->unrounded));
+    return QB_OK;
 }
 
 qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, qb_graph *graph, bool recover,

@@ -47,8 +47,8 @@ static json_t *ways_json(const qb_searched *s) {
 /* All that measurements depend on. */
 static json_t *origin_json(qb_ctx *cx, const qb_project *project, const qb_searched *s) {
     const qb_split part = qb_project_split(project, s->data, true);
-    char *cpu = qb_processor_name(cx);
-    json_t *of = json_pack(
+    QB_FREED char *cpu = qb_processor_name(cx);
+    return json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:I, s:s?}", "qbench",
         QB_VERSION, "processor", cpu ? cpu : "", "model", hash_json(s->graph->hash), "ways",
         ways_json(s), "data", s->data, "keep_float", names_json(project->keep_float),
@@ -56,8 +56,6 @@ static json_t *origin_json(qb_ctx *cx, const qb_project *project, const qb_searc
         project->spec.backends ? project->spec.backends : "", "threads", qb_threads(cx), "batch",
         (json_int_t)project->batch, "samples", (json_int_t)project->samples, "part", part.percent,
         "seed", (json_int_t)part.seed, "decoder", project->decoder);
-    qb_free(cpu);
-    return of;
 }
 
 /* ---- ways ------------------------------------------------------------------------------------ */
@@ -139,33 +137,28 @@ static qb_status run(qb_ctx *cx, const qb_project *project, const qb_search_sett
 
 qb_status qb_stage_search(qb_ctx *cx, const qb_project *project, const qb_search_settings *settings,
                           qb_searched *out) {
-    qb_searched s = {0};
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = NULL, *targets = NULL;
+    QB_RELEASED(qb_searched_release) qb_searched s = {0};
     qb_build_spec spec;
-    qb_dataset *dataset = NULL, *targets = NULL;
     qb_candidates c = {0};
     const char *data;
     qb_compare_options compare = {
         .batch = project->batch, .labels = &project->labels, .task = &project->task};
-    qb_status status = QB_OK;
-    QB_GO(qb_stage_load(cx, project, NULL, &s.graph, NULL));
-    QB_GO(collect_ways(cx, project, settings->precisions, &spec, &s));
+    QB_TRY(qb_stage_load(cx, project, NULL, &s.graph, NULL));
+    QB_TRY(collect_ways(cx, project, settings->precisions, &spec, &s));
     c.plain.table = s.source->table; /* which data to score on, where nobody says */
-    QB_GO(qb_compare_data(cx, project, &c, &data));
+    QB_TRY(qb_compare_data(cx, project, &c, &data));
     s.data = qb_strdup(cx, data);
-    if (!s.data) QB_GO(cx->code);
-    QB_GO(qb_stage_data(cx, project, s.graph, data, qb_project_split(project, data, true), &dataset,
-                        &compare.loader));
-    QB_GO(qb_compare_truth(cx, project, data, dataset, &targets));
+    if (!s.data) return cx->code;
+    QB_TRY(qb_stage_data(cx, project, s.graph, data, qb_project_split(project, data, true),
+                         &dataset, &compare.loader));
+    QB_TRY(qb_compare_truth(cx, project, data, dataset, &targets));
     compare.targets = targets;
-    QB_GO(create_space(cx, project, spec, &compare.loader, &s));
-    QB_GO(run(cx, project, settings, &compare, &s));
+    QB_TRY(create_space(cx, project, spec, &compare.loader, &s));
+    QB_TRY(run(cx, project, settings, &compare, &s));
     *out = s;
     s = (qb_searched){0};
-out:
-    qb_searched_release(&s);
-    qb_dataset_close(targets);
-    qb_dataset_close(dataset);
-    return status;
+    return QB_OK;
 }
 
 void qb_searched_release(qb_searched *s) {

@@ -47,14 +47,13 @@ static bool any_is_class(const qb_names *folders, const qb_labels *labels) {
 }
 
 static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
-    qb_names folders = {0}, files = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_names_release) qb_names folders = {0}, files = {0};
     dataset->has_tensors = !qb_scan_any_nested(dataset->root, QB_SCAN_IMAGES);
     /* Taking either for the data set could silently be the wrong half. */
     if (qb_scan_any(dataset->root, QB_SCAN_IMAGES))
         return qb_fail(cx, QB_STATUS_FORMAT,
                        "it holds both images and folders of images, expected one of them");
-    QB_GO(qb_scan_folder(cx, dataset->root, QB_SCAN_FOLDERS, dataset->arena, &folders));
+    QB_TRY(qb_scan_folder(cx, dataset->root, QB_SCAN_FOLDERS, dataset->arena, &folders));
     dataset->has_labels = !labels || any_is_class(&folders, labels);
     if (!dataset->has_labels)
         qb_warn(cx,
@@ -62,14 +61,12 @@ static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_lab
                 "samples have no labels",
                 dataset->root, folders.n, labels->n);
     for (size_t i = 0; i < folders.n; i++) {
-        QB_GO(qb_check_cancel(cx));
-        QB_GO(add_folder(cx, dataset, folders.name[i], i, labels, &files));
+        QB_TRY(qb_check_cancel(cx));
+        QB_TRY(add_folder(cx, dataset, folders.name[i], i, labels, &files));
     }
     qb_dataset_sort(dataset);
     if (dataset->has_labels) dataset->n_classes = labels ? labels->n : (int32_t)folders.n;
-out:
-    QB_FREE_ALL(folders.name, files.name);
-    return status;
+    return QB_OK;
 }
 
 const qb_dataset_format qb_format_class_folder = {

@@ -147,7 +147,7 @@ static bool is_number(const char *text) {
 
 /* Names that no labels number: 0, 1, ... in byte order. */
 static qb_status number_names(table *t) {
-    char **name = qb_alloc(t->cx, t->n, sizeof *name);
+    QB_FREED char **name = qb_alloc(t->cx, t->n, sizeof *name);
     size_t kept = 0;
     if (!name) return t->cx->code;
     memcpy(name, t->text, t->n * sizeof *name);
@@ -158,7 +158,6 @@ static qb_status number_names(table *t) {
         t->dataset->sample[i].label =
             (int32_t)((char **)bsearch(&t->text[i], name, kept, sizeof *name, by_text) - name);
     t->dataset->n_classes = (int32_t)kept;
-    qb_free(name);
     return QB_OK;
 }
 

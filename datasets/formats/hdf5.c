@@ -183,13 +183,11 @@ static qb_status open_file(qb_ctx *cx, state *s) {
 }
 
 static qb_status read_labels(qb_ctx *cx, const state *s, void *out) {
-    hid_t set;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_labels(cx, s, &set));
-    qb_status status = QB_OK;
     if (H5Dread(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
-        status = qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels");
-    H5Dclose(set);
-    return status;
+        return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels");
+    return QB_OK;
 }
 
 static qb_status answer(qb_ctx *cx, state *s, const int64_t ask[QB_APART_ASK], void *out) {
@@ -222,17 +220,13 @@ static qb_status answer_quietly(qb_ctx *cx, void *work, const int64_t ask[QB_APA
 static qb_status add_rows(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_labels *labels) {
     const hsize_t n = s->found.column[0].rows.dim[0];
     const int64_t ask[QB_APART_ASK] = {ASK_LABELS};
-    int64_t *label = NULL;
-    qb_status status = QB_OK;
+    QB_FREED int64_t *label = NULL;
     if (s->found.has_labels) {
         label = qb_alloc(cx, (size_t)n, sizeof *label);
         if (!label) return cx->code;
-        QB_GO(qb_apart_ask(cx, s->apart, ask, label, (size_t)n * sizeof *label));
+        QB_TRY(qb_apart_ask(cx, s->apart, ask, label, (size_t)n * sizeof *label));
     }
-    status = qb_dataset_add_rows(cx, dataset, (int64_t)n, label, labels);
-out:
-    qb_free(label);
-    return status;
+    return qb_dataset_add_rows(cx, dataset, (int64_t)n, label, labels);
 }
 
 static qb_status hdf5_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {

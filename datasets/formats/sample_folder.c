@@ -28,13 +28,10 @@ static bool sample_folder_probe(const char *path) {
     if (!qb_path_is_dir(path)) return false;
     qb_ctx cx;
     qb_ctx_init(&cx);
-    qb_arena *arena;
-    qb_names folders = {0}, a = {0}, b = {0};
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
+    QB_RELEASED(qb_names_release) qb_names folders = {0}, a = {0}, b = {0};
     if (qb_arena_create(&cx, &arena) != QB_OK) return false;
-    const bool same = same_names(&cx, path, arena, &folders, &a, &b);
-    QB_FREE_ALL(folders.name, a.name, b.name);
-    qb_arena_free(arena);
-    return same;
+    return same_names(&cx, path, arena, &folders, &a, &b);
 }
 
 static qb_status sample_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
@@ -44,7 +41,7 @@ static qb_status sample_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_la
 
 /* Moves what one file holds into the sample; a file with one tensor names it. */
 static qb_status add_file(qb_ctx *cx, const char *folder, const char *name, qb_tensors *out) {
-    qb_tensors file = {0};
+    QB_RELEASED(qb_tensors_release) qb_tensors file = {0};
     char *path = qb_path_join(cx, folder, name);
     qb_status status = path ? qb_tensor_file_read(cx, path, &file) : cx->code;
     qb_free(path);
@@ -60,27 +57,21 @@ static qb_status add_file(qb_ctx *cx, const char *folder, const char *name, qb_t
         out->n += file.n;
         file.n = 0;
     }
-    qb_tensors_release(&file);
     return status;
 }
 
 static qb_status sample_folder_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                                     qb_tensors *out) {
-    qb_arena *arena = NULL;
-    qb_names files = {0};
-    qb_status status = QB_OK;
-    char *folder = qb_path_join(cx, dataset->root, sample->name);
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
+    QB_RELEASED(qb_names_release) qb_names files = {0};
+    QB_FREED char *folder = qb_path_join(cx, dataset->root, sample->name);
     if (!folder) return cx->code;
-    QB_GO(qb_arena_create(cx, &arena));
-    QB_GO(qb_scan_folder(cx, folder, QB_SCAN_TENSORS, arena, &files));
-    for (size_t i = 0; i < files.n; i++) QB_GO(add_file(cx, folder, files.name[i], out));
+    QB_TRY(qb_arena_create(cx, &arena));
+    QB_TRY(qb_scan_folder(cx, folder, QB_SCAN_TENSORS, arena, &files));
+    for (size_t i = 0; i < files.n; i++) QB_TRY(add_file(cx, folder, files.name[i], out));
     if (files.n == 0)
-        status = qb_fail(cx, QB_STATUS_NOTFOUND, "%s: it holds no tensor files", folder);
-out:
-    qb_free(files.name);
-    qb_arena_free(arena);
-    qb_free(folder);
-    return status;
+        return qb_fail(cx, QB_STATUS_NOTFOUND, "%s: it holds no tensor files", folder);
+    return QB_OK;
 }
 
 const qb_dataset_format qb_format_sample_folder = {

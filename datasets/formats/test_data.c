@@ -32,13 +32,12 @@ static qb_status test_data_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels
     (void)labels;
     static const char prefix[] = "test_data_set_";
     if (has_input(dataset->root)) return qb_dataset_add(cx, dataset, ".", 0, -1);
-    qb_names folders = {0};
+    QB_RELEASED(qb_names_release) qb_names folders = {0};
     qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_FOLDERS, dataset->arena, &folders);
     for (size_t i = 0; i < folders.n && status == QB_OK; i++)
         if (strncmp(folders.name[i], prefix, sizeof prefix - 1) == 0)
             status = qb_dataset_add(cx, dataset, folders.name[i],
                                     strtoll(folders.name[i] + sizeof prefix - 1, NULL, 10), -1);
-    qb_free(folders.name);
     if (status == QB_OK && dataset->n > 1)
         qsort(dataset->sample, dataset->n, sizeof *dataset->sample, by_number);
     return status;

@@ -57,11 +57,10 @@ static qb_status voc_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labe
         qb_free(text);
         return status;
     }
-    qb_names names = {0};
+    QB_RELEASED(qb_names_release) qb_names names = {0};
     qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &names);
     for (size_t i = 0; i < names.n && status == QB_OK; i++)
         status = add_sample(cx, dataset, names.name[i]);
-    qb_free(names.name);
     return status;
 }
 

@@ -98,19 +98,19 @@ static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name, i
 }
 
 static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset) {
-    qb_names names = {0};
+    QB_RELEASED(qb_names_release) qb_names names = {0};
     const int32_t classes = dataset->truth->n_categories;
     qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &names);
     for (size_t i = 0; i < names.n && status == QB_OK; i++)
         status = add_sample(cx, dataset, names.name[i], classes);
-    qb_free(names.name);
     return status;
 }
 
 /* A file with a path a line, relative to its folder (also with "./" before it). */
 static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, const char *path) {
     const int32_t classes = dataset->truth->n_categories;
-    char *text, *rest = NULL;
+    char *rest = NULL;
+    QB_FREED char *text = NULL;
     size_t n;
     QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &n));
     qb_status status = QB_OK;
@@ -120,7 +120,6 @@ static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, const char *path) {
         const char *name = qb_arena_strdup(cx, dataset->arena, line);
         status = name ? add_sample(cx, dataset, name, classes) : cx->code;
     }
-    qb_free(text);
     return status;
 }
 

@@ -90,7 +90,7 @@ static qb_status check_sections(const opened *f) {
 /* Beside the file, as PATH.sig, lies the signature of all its bytes: those that are looked at here.
  */
 static qb_status check_signature(const opened *f) {
-    char *path = qb_format(f->cx, "%s.sig", f->path), *signature = NULL;
+    QB_FREED char *path = qb_format(f->cx, "%s.sig", f->path), *signature = NULL;
     size_t size = 0;
     if (!path) return f->cx->code;
     qb_status status = qb_file_read(f->cx, path, QB_SIGNATURE_BYTES, &signature, &size);
@@ -100,7 +100,6 @@ static qb_status check_signature(const opened *f) {
     else if (status == QB_STATUS_NOTFOUND)
         status = qb_fail(f->cx, QB_STATUS_MISMATCH, "%s: it is not signed: there is no %s", f->path,
                          path);
-    QB_FREE_ALL(signature, path);
     return status;
 }
 
@@ -160,15 +159,12 @@ static void wake_device(loading *l) {
 static qb_status check_tags(loading *l) {
     size_t size;
     const uint8_t *text = section(l->f, QB_FILE_TAGS, &size);
-    json_t *tags = size <= TAGS_MAX
-                       ? json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, NULL)
-                       : NULL;
-    qb_status status = json_is_object(tags)
-                           ? qb_file_fit(l->f->cx, l->f->path, tags, l->f->header.flags,
-                                         l->plan->spec.device, &l->same)
-                           : damaged(l->f, "tags are no JSON");
-    json_decref(tags);
-    return status;
+    json_auto_t *tags = size <= TAGS_MAX
+                            ? json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, NULL)
+                            : NULL;
+    return json_is_object(tags) ? qb_file_fit(l->f->cx, l->f->path, tags, l->f->header.flags,
+                                              l->plan->spec.device, &l->same)
+                                : damaged(l->f, "tags are no JSON");
 }
 
 static qb_status make_zeros(const loading *l) {
@@ -201,7 +197,7 @@ static qb_status read_graph(const loading *l, qb_graph **out) {
 static qb_status tune_anew(loading *l, const qb_graph *graph, qb_plans *plans) {
     qb_tuning_state known = {0};
     qb_graph *copy;
-    qb_plan *tuned;
+    QB_RELEASED(qb_plan_free_at) qb_plan *tuned = NULL;
     qb_status status = qb_graph_clone(l->f->cx, graph, &copy);
     if (status != QB_OK) return status;
     qb_build_spec spec = l->plan->spec;
@@ -211,9 +207,7 @@ static qb_status tune_anew(loading *l, const qb_graph *graph, qb_plans *plans) {
     qb_timings_free(known.timings);
     if (status != QB_OK) return status;
     tuned->table[0].parts = l->plan->table[0].parts;
-    status = qb_plan_set_table(l->f->cx, l->plan, 0, &tuned->table[0]);
-    qb_plan_free(tuned);
-    return status;
+    return qb_plan_set_table(l->f->cx, l->plan, 0, &tuned->table[0]);
 }
 
 /* Takes the bound graph over; `plans` (NULL: none) will be the engine's. */
@@ -275,14 +269,15 @@ static qb_status load_profiles(loading *l, qb_graph *graph, qb_engine **out) {
     const qb_file_header *h = &l->f->header;
     qb_ctx *cx = l->f->cx;
     qb_status status = QB_OK;
-    qb_plans *plans;
-    qb_engine *engine = NULL;
+    QB_RELEASED(qb_plans_free_at) qb_plans *plans = NULL;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     qb_graph *bound;
     QB_TRY(qb_plans_create(cx, graph, l->plan, qb_profile_realize, &plans));
-    QB_GO(qb_plan_bind(cx, plans->graph, l->plan, true, &bound));
-    QB_GO(make_engine(l, bound, plans, &engine));
+    QB_TRY(qb_plan_bind(cx, plans->graph, l->plan, true, &bound));
+    QB_TRY(make_engine(l, bound, plans, &engine));
     if (engine->device && !l->same) qb_plans_drop_floats(plans, false);
-    if (engine->device && l->same) QB_GO(qb_compiled_borrow_all(cx, engine->compiled, l->compiled));
+    if (engine->device && l->same)
+        QB_TRY(qb_compiled_borrow_all(cx, engine->compiled, l->compiled));
     plans->built = (qb_plans_need){.arena = (size_t)h->arena,
                                    .workspace = (size_t)h->workspace,
                                    .device_arena = (size_t)h->device_arena,
@@ -290,12 +285,9 @@ static qb_status load_profiles(loading *l, qb_graph *graph, qb_engine **out) {
     plans->need = plans->built;
     status = qb_plans_attach(cx, plans, engine);
     plans = NULL;
-    if (status != QB_OK) goto out;
+    if (status != QB_OK) return status;
     *out = engine;
     engine = NULL;
-out:
-    qb_engine_free(engine);
-    qb_plans_free(plans);
     return status;
 }
 
@@ -341,12 +333,10 @@ qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out) {
 
 bool qb_engine_file_is(const char *path) {
     qb_ctx quiet; /* what cannot be read is for its reader to tell */
-    qb_map map;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
     qb_ctx_init(&quiet);
     if (qb_map_open(&quiet, path, &map) != QB_OK) return false;
-    const bool is = starts_as_one(&map);
-    qb_map_close(&map);
-    return is;
+    return starts_as_one(&map);
 }
 
 /* The steps become the last key of the tags. */
@@ -385,13 +375,11 @@ qb_status qb_engine_file_plan(qb_ctx *cx, const char *path, char **json) {
 qb_status qb_engine_file_command(qb_ctx *cx, const char *path, char **command) {
     char *text;
     QB_TRY(qb_engine_file_tags(cx, path, &text));
-    json_t *tags = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_auto_t *tags = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     qb_free(text);
     if (!json_is_object(tags))
         qb_fail(cx, QB_STATUS_FORMAT, "%s: the tags are no JSON object", path);
     else
         *command = qb_file_command(cx, path, tags);
-    const qb_status status = json_is_object(tags) && *command ? QB_OK : cx->code;
-    json_decref(tags);
-    return status;
+    return json_is_object(tags) && *command ? QB_OK : cx->code;
 }

@@ -136,16 +136,13 @@ static qb_status put_tags(qb_ctx *cx, const qb_engine *engine, const qb_engine_o
                           qb_strbuf *out) {
     qb_device_identity identity;
     if (engine->device) QB_TRY(engine->device->open(cx, engine->on.ordinal, &identity));
-    char *libraries = qb_engine_libraries(cx),
-         *backend = qb_backends_name(cx, engine->plan->spec.backends);
-    const qb_status status = libraries && backend
-                                 ? put_json(cx,
-                                            tags_json(engine, origin, backend, libraries,
-                                                      engine->device ? &identity : NULL),
-                                            JSON_INDENT(1), out)
-                                 : cx->code;
-    QB_FREE_ALL(libraries, backend);
-    return status;
+    QB_FREED char *libraries = qb_engine_libraries(cx),
+                  *backend = qb_backends_name(cx, engine->plan->spec.backends);
+    return libraries && backend ? put_json(cx,
+                                           tags_json(engine, origin, backend, libraries,
+                                                     engine->device ? &identity : NULL),
+                                           JSON_INDENT(1), out)
+                                : cx->code;
 }
 
 /* ---- graph ---- */
@@ -260,24 +257,19 @@ static qb_status packed_of(qb_ctx *cx, const qb_engine *e, char **own, section *
 }
 
 static qb_status put_plan(qb_ctx *cx, const qb_engine *e, qb_strbuf *out) {
-    const char **names = qb_alloc(cx, (size_t)e->n_inputs, sizeof *names);
+    QB_FREED const char **names = qb_alloc(cx, (size_t)e->n_inputs, sizeof *names);
     if (!names) return cx->code;
     for (int32_t i = 0; i < e->n_inputs; i++) names[i] = e->inputs[i].name;
-    const qb_status status = qb_plan_write(cx, e->plan, names, out);
-    qb_free(names);
-    return status;
+    return qb_plan_write(cx, e->plan, names, out);
 }
 
 qb_status qb_engine_file_sign(qb_ctx *cx, const char *key, const char *path) {
     uint8_t signature[QB_SIGNATURE_BYTES];
-    qb_map map = {0};
-    char *to = qb_format(cx, "%s.sig", path);
-    qb_status status = to ? qb_map_open(cx, path, &map) : cx->code;
-    if (status == QB_OK) status = qb_sign(cx, key, map.data, map.size, signature);
-    if (status == QB_OK) status = qb_file_write(cx, to, signature, sizeof signature);
-    qb_map_close(&map);
-    qb_free(to);
-    return status;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
+    QB_FREED char *to = qb_format(cx, "%s.sig", path);
+    QB_TRY(to ? qb_map_open(cx, path, &map) : cx->code);
+    QB_TRY(qb_sign(cx, key, map.data, map.size, signature));
+    return qb_file_write(cx, to, signature, sizeof signature);
 }
 
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,

@@ -39,20 +39,17 @@ static qb_status keep_spec(qb_ctx *cx, qb_plan *plan) {
 }
 
 qb_status qb_plan_create(qb_ctx *cx, const qb_build_spec *spec, int32_t n_inputs, qb_plan **out) {
-    qb_status status = QB_OK;
-    qb_plan *plan = qb_alloc(cx, 1, sizeof *plan);
+    QB_RELEASED(qb_plan_free_at) qb_plan *plan = qb_alloc(cx, 1, sizeof *plan);
     if (!plan) return cx->code;
     plan->n_inputs = n_inputs;
     plan->n_tables = spec->n_profiles > 0 ? spec->n_profiles : 1;
     for (int32_t i = 0; i < QB_PROFILES_MAX; i++) plan->table[i].parts = 1;
-    QB_GO(qb_arena_create(cx, &plan->arena));
+    QB_TRY(qb_arena_create(cx, &plan->arena));
     plan->spec = *spec;
-    QB_GO(keep_spec(cx, plan));
+    QB_TRY(keep_spec(cx, plan));
     *out = plan;
     plan = NULL;
-out:
-    qb_plan_free(plan);
-    return status;
+    return QB_OK;
 }
 
 void qb_plan_free(qb_plan *plan) {

@@ -65,6 +65,7 @@ typedef struct qb_plan {
  * copied. */
 qb_status qb_plan_create(qb_ctx *cx, const qb_build_spec *spec, int32_t n_inputs, qb_plan **out);
 void qb_plan_free(qb_plan *plan); /* accepts NULL */
+QB_RELEASE_AT(qb_plan, qb_plan_free)
 /* Adds a copy of the row; *index (NULL: not asked for) is where. */
 qb_status qb_plan_add(qb_ctx *cx, qb_plan *plan, qb_plan_table *table, const qb_plan_row *row,
                       int32_t *index);

@@ -94,22 +94,19 @@ static qb_status make_memory(qb_ctx *cx, qb_context *c) {
 }
 
 qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out) {
-    qb_status status = QB_OK;
-    qb_context *c = qb_alloc(cx, 1, sizeof *c);
+    QB_RELEASED(qb_context_free_at) qb_context *c = qb_alloc(cx, 1, sizeof *c);
     if (!c) return cx->code;
     c->engine = c->whole = engine;
-    QB_GO(make_memory(cx, c));
-    QB_GO(make_capacity(cx, c, engine));
-    QB_GO(qb_workers_create(cx, engine->plan->spec.threads, &c->workers));
-    if (engine->device) QB_GO(qb_device_run_create(cx, c));
+    QB_TRY(make_memory(cx, c));
+    QB_TRY(make_capacity(cx, c, engine));
+    QB_TRY(qb_workers_create(cx, engine->plan->spec.threads, &c->workers));
+    if (engine->device) QB_TRY(qb_device_run_create(cx, c));
     qb_context_bind_all(c);
-    if (engine->device) QB_GO(qb_device_run_switch(cx, c));
-    if (engine->tail) QB_GO(qb_tail_run_create(cx, engine, &c->tail));
+    if (engine->device) QB_TRY(qb_device_run_switch(cx, c));
+    if (engine->tail) QB_TRY(qb_tail_run_create(cx, engine, &c->tail));
     *out = c;
     c = NULL;
-out:
-    qb_context_free(c);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_context_switch(qb_ctx *cx, qb_context *c, const qb_engine *plan) {

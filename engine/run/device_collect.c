@@ -78,7 +78,7 @@ static int32_t input_of(const qb_engine *e, const qb_step *step) {
 static qb_status find_values(qb_ctx *cx, qb_collector *c) {
     const qb_engine *e = c->engine;
     c->value = qb_alloc(cx, (size_t)e->n_observed, sizeof *c->value);
-    bool *seen = qb_alloc(cx, (size_t)e->n_inputs, sizeof *seen);
+    QB_FREED bool *seen = qb_alloc(cx, (size_t)e->n_inputs, sizeof *seen);
     qb_status status = c->value && seen ? QB_OK : cx->code;
     for (int32_t s = 0; s < e->n_steps && status == QB_OK; s++) {
         const qb_step *step = &e->steps[s];
@@ -93,7 +93,6 @@ static qb_status find_values(qb_ctx *cx, qb_collector *c) {
             if (step->out[i] >= 0 && e->layouts[step->out[i]].value >= 0)
                 status = watch(cx, c, number++, s, step->out[i]);
     }
-    qb_free(seen);
     return status;
 }
 

@@ -425,13 +425,12 @@ static qb_status replay(qb_ctx *cx, qb_context *c, int32_t n, void **event, doub
 
 qb_status qb_device_replay(qb_ctx *cx, qb_context *c, int32_t n, double *ms) {
     qb_status status = QB_OK;
-    void **event = qb_alloc(cx, (size_t)n + 1, sizeof *event);
+    QB_FREED void **event = qb_alloc(cx, (size_t)n + 1, sizeof *event);
     if (!event) return cx->code;
     for (int32_t i = 0; i <= n; i++) QB_GO(c->engine->device->event.open(cx, &event[i]));
     QB_GO(replay(cx, c, n, event, ms));
 out:
     for (int32_t i = 0; i <= n; i++) c->engine->device->event.close(event[i]);
-    qb_free(event);
     return status;
 }
 

@@ -59,7 +59,7 @@ static bool fits_better(const qb_plans *plans, int32_t one, int32_t other, const
 static int32_t profile_of(qb_ctx *cx, const qb_plans *plans, int32_t only, const qb_shape *shapes) {
     const bool several = plans->plan->spec.n_profiles > 1;
     int32_t best = -1;
-    qb_strbuf why = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf why = {0};
     for (int32_t p = 0; p < plans->plan->spec.n_profiles; p++) {
         if (only >= 0 && p != only) continue;
         if (why.size > 0) qb_strbuf_add(&why, "; ");
@@ -72,7 +72,6 @@ static int32_t profile_of(qb_ctx *cx, const qb_plans *plans, int32_t only, const
     if (best < 0)
         qb_fail(cx, QB_STATUS_INVALID, "%s",
                 why.failed || !why.data ? "no such profile" : why.data);
-    qb_strbuf_release(&why);
     return best;
 }
 
@@ -127,8 +126,7 @@ static qb_status check_profile(qb_ctx *cx, const qb_plans *plans, int32_t index)
 qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_plan *plan,
                           qb_plans_realize_fn realize, qb_plans **out) {
     const int32_t n = plan->spec.n_profiles;
-    qb_status status = QB_OK;
-    qb_plans *plans = qb_alloc(cx, 1, sizeof *plans);
+    QB_RELEASED(qb_plans_free_at) qb_plans *plans = qb_alloc(cx, 1, sizeof *plans);
     if (!plans) {
         qb_graph_free(graph);
         return cx->code;
@@ -139,14 +137,12 @@ qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_plan *plan,
     plans->realize = realize;
     pthread_mutex_init(&plans->lock, NULL);
     if (n < 1 || n > QB_PROFILES_MAX)
-        QB_GO(qb_fail(cx, QB_STATUS_INVALID, "expected 1 to %d profiles, got %d", QB_PROFILES_MAX,
-                      (int)n));
-    for (int32_t i = 0; i < n; i++) QB_GO(check_profile(cx, plans, i));
+        return qb_fail(cx, QB_STATUS_INVALID, "expected 1 to %d profiles, got %d", QB_PROFILES_MAX,
+                       (int)n);
+    for (int32_t i = 0; i < n; i++) QB_TRY(check_profile(cx, plans, i));
     *out = plans;
     plans = NULL;
-out:
-    qb_plans_free(plans);
-    return status;
+    return QB_OK;
 }
 
 static void free_plan(qb_plans *plans, qb_engine *plan) {

@@ -68,8 +68,7 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
 static qb_status make_tail(qb_ctx *cx, const qb_engine *engine, const qb_tail_engines *engines,
                            struct qb_tail *t) {
     qb_tail_parts *p = &t->parts;
-    qb_graph *bounds = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_graph_free_at) qb_graph *bounds = NULL;
     QB_TRY(qb_arena_create(cx, &t->arena));
     if (p->max_sizes) {
         p->max_sizes = qb_arena_strdup(cx, t->arena, p->max_sizes);
@@ -83,11 +82,8 @@ static qb_status make_tail(qb_ctx *cx, const qb_engine *engine, const qb_tail_en
     QB_TRY(qb_tail_nodes_create(cx, engine, p->graph, engines, &t->nodes));
     QB_TRY(qb_tail_nodes_limit(cx, t->nodes, p->max_sizes));
     QB_TRY(qb_graph_clone(cx, p->graph, &bounds));
-    QB_GO(qb_graph_bound(cx, bounds, qb_tail_most(t->nodes)));
-    QB_GO(name_outputs(cx, engine, bounds, t));
-out:
-    qb_graph_free(bounds);
-    return status;
+    QB_TRY(qb_graph_bound(cx, bounds, qb_tail_most(t->nodes)));
+    return name_outputs(cx, engine, bounds, t);
 }
 
 qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_tail_parts *parts,
@@ -180,12 +176,11 @@ static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const 
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *inputs,
                             void *const *outputs) {
     const qb_node_runner runner = {qb_tail_run_node, r->engine->tail->nodes};
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->parts.graph, &graph));
     qb_status status = fix_inputs(cx, r, inputs, graph);
     if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX, &runner);
     for (int32_t i = 0; i < r->engine->tail->parts.n_outputs && status == QB_OK; i++)
         status = give_output(cx, r, i, graph, outputs ? outputs[i] : NULL);
-    qb_graph_free(graph);
     return status;
 }

@@ -115,8 +115,8 @@ static bool is_of_kernels(const qb_engine *engine) {
 static qb_status build(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_tensor *in,
                        planned **out) {
     const qb_node *it = &t->graph->nodes[node];
-    qb_graph *alone = NULL;
-    qb_shape *shapes = NULL;
+    QB_RELEASED(qb_graph_free_at) qb_graph *alone = NULL;
+    QB_FREED qb_shape *shapes = NULL;
     qb_build_spec spec = t->spec;
     qb_status status = QB_OK;
     planned *p = qb_alloc(cx, 1, sizeof *p);
@@ -143,8 +143,6 @@ out:
         qb_free(p->in);
         qb_free(p);
     }
-    qb_free(shapes);
-    qb_graph_free(alone);
     return status;
 }
 
@@ -179,21 +177,16 @@ static qb_status acquire(qb_ctx *cx, struct qb_tail_nodes *t, int32_t node, cons
 static qb_status run(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_engine *e,
                      const qb_tensor *in, const qb_tensor *out) {
     const qb_node *it = &t->graph->nodes[node];
-    const void **inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs);
-    void **outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs);
-    qb_status status = inputs && outputs ? QB_OK : cx->code;
-    if (status != QB_OK) goto out;
+    QB_FREED const void **inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs);
+    QB_FREED void **outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs);
+    if (!inputs || !outputs) return cx->code;
     for (int32_t i = 0; i < e->n_inputs; i++)
         for (int32_t k = 0; k < it->n_in; k++)
             if (it->in[k] >= 0 && strcmp(t->graph->values[it->in[k]].name, e->inputs[i].name) == 0)
                 inputs[i] = in[k].data;
     for (int32_t k = 0, n = 0; k < it->n_out; k++)
         if (it->out[k] >= 0) outputs[n++] = out[k].data;
-    status = t->engines->run(cx, e, inputs, outputs);
-out:
-    qb_free(inputs);
-    qb_free(outputs);
-    return status;
+    return t->engines->run(cx, e, inputs, outputs);
 }
 
 static bool pays(const qb_graph *graph, const qb_node *node, const qb_tensor *in,

@@ -88,14 +88,11 @@ static qb_status add_steps(qb_ctx *cx, const qb_engine *e, qb_hasher *h) {
 
 /* Engines with the same steps take the same time against each other. */
 static qb_status key_of(qb_ctx *cx, const qb_engine *const engine[2], char key[33]) {
-    qb_hasher *h;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *h = NULL;
     QB_TRY(qb_hasher_create(cx, &h));
-    for (int e = 0; e < 2; e++) QB_GO(add_steps(cx, engine[e], h));
+    for (int e = 0; e < 2; e++) QB_TRY(add_steps(cx, engine[e], h));
     qb_hash_hex(qb_hasher_digest(h), key);
-out:
-    qb_hasher_free(h);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_ab_compare(qb_ctx *cx, const qb_engine *const engine[2], const char *const name[2],

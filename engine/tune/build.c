@@ -85,24 +85,19 @@ static qb_status resolve(qb_ctx *cx, request *r) {
 /* Fails unless the items of the batch have nothing to do with each other. */
 static qb_status check_apart(qb_ctx *cx, const request *r) {
     const int32_t n = r->graph->n_inputs;
-    qb_graph *whole = NULL, *one = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_graph_free_at) qb_graph *whole = NULL, *one = NULL;
     if (!r->spec.items_apart || r->spec.n_profiles > 0) return QB_OK;
     const int64_t batch = qb_common_batch(r->graph, r->spec.input_shapes);
     if (batch == 1) return QB_OK;
-    qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
+    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
     if (!shapes) return cx->code;
     for (int32_t i = 0; i < n; i++) shapes[i] = r->spec.input_shapes[i];
-    QB_GO(qb_graph_bind_sharing(cx, r->graph, shapes, &whole));
+    QB_TRY(qb_graph_bind_sharing(cx, r->graph, shapes, &whole));
     for (int32_t i = 0; batch > 0 && i < n; i++) shapes[i].dim[0] = 1;
-    QB_GO(qb_graph_bind_sharing(cx, r->graph, shapes, &one));
+    QB_TRY(qb_graph_bind_sharing(cx, r->graph, shapes, &one));
     if (batch == 0 || !qb_is_separable(whole, one, batch))
-        status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "the model may mix the items of a batch");
-out:
-    qb_free(shapes);
-    qb_graph_free(whole);
-    qb_graph_free(one);
-    return status;
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "the model may mix the items of a batch");
+    return QB_OK;
 }
 
 /* The engine that a plan (taken over, also on failure) says, packed. */
@@ -142,13 +137,11 @@ static qb_status build_once(qb_ctx *cx, request *r, const qb_graph *graph, qb_pl
  * whose own section would be written over, they are not kept. */
 static qb_status open_denied(qb_ctx *cx, request *r) {
     if (!r->spec.check || r->spec.observable) return QB_OK;
-    char *name =
+    QB_FREED char *name =
         qb_format(cx, "host, %s, qbench %s", qb_tier_text(qb_processor_tier()), QB_VERSION);
     if (!name) return cx->code;
     const char *cache = r->backends.device ? NULL : r->known.cache;
-    const qb_status status = qb_timings_load(cx, cache, name, &r->known.denied);
-    qb_free(name);
-    return status;
+    return qb_timings_load(cx, cache, name, &r->known.denied);
 }
 
 /* What was found wrong stands in the rows of the plan that does without it. */
@@ -248,26 +241,23 @@ out:
 /* As another engine does it. */
 static qb_status follow(qb_ctx *cx, request *r, qb_engine **out) {
     const bool floats = r->spec.like->plan->dequantized;
-    qb_graph *graph = NULL;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     if (floats) QB_TRY(qb_graph_dequantize(cx, r->graph, &graph));
     qb_status status = qb_compiled_create(cx, &r->known.compiled);
     if (status == QB_OK) status = build(cx, r, graph ? graph : r->graph, NULL, out);
     if (status == QB_OK) (*out)->plan->dequantized = floats;
-    qb_graph_free(graph);
     return status;
 }
 
 static qb_status tune_and_realize(qb_ctx *cx, request *r, qb_engine **out) {
-    qb_engine *engine = NULL;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     QB_TRY(check_apart(cx, r));
     if (r->spec.like) return follow(cx, r, out);
     QB_TRY(build(cx, r, r->graph, NULL, &engine));
-    const qb_status status = keep_faster(cx, r, &engine);
-    if (status == QB_OK)
-        *out = engine;
-    else
-        qb_engine_free(engine);
-    return status;
+    QB_TRY(keep_faster(cx, r, &engine));
+    *out = engine;
+    engine = NULL;
+    return QB_OK;
 }
 
 /* ---- a plan that is given -------------------------------------------------------------------- */
@@ -312,11 +302,9 @@ static qb_status split_sizes(qb_ctx *cx, request *r, qb_graph_split *split) {
 /* Runs an engine of one node once. */
 static qb_status run_once(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
                           void *const *outputs) {
-    qb_context *context;
+    QB_RELEASED(qb_context_free_at) qb_context *context = NULL;
     QB_TRY(qb_context_create(cx, engine, &context));
-    const qb_status status = qb_context_run(cx, context, inputs, outputs);
-    qb_context_free(context);
-    return status;
+    return qb_context_run(cx, context, inputs, outputs);
 }
 
 const qb_tail_engines qb_tail_node_engines = {qb_engine_build, run_once, qb_engine_free};

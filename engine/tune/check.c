@@ -404,14 +404,12 @@ static qb_status check_list(check *c, candidate *list, size_t n, const char *tac
 }
 
 static qb_status check_all(check *c) {
-    candidate *list = qb_alloc(c->cx, (size_t)c->engine->n_steps, sizeof *list);
+    QB_FREED candidate *list = qb_alloc(c->cx, (size_t)c->engine->n_steps, sizeof *list);
     if (!list) return c->cx->code;
     const size_t n = list_kernels(c->engine, list);
     /* less than a tenth of what a build takes: packing, and making kernels */
     choose(list, n, 0.06 * (5 * (double)qb_engine_weights(c->engine) + 5e5 * c->engine->n_steps));
-    const qb_status status = check_list(c, list, n, NULL);
-    qb_free(list);
-    return status;
+    return check_list(c, list, n, NULL);
 }
 
 static qb_status find_groups(check *c) {

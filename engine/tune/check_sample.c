@@ -141,12 +141,10 @@ qb_status qb_check_sample_of(qb_ctx *cx, const qb_problem *row, const void *cons
 qb_status qb_check_reference(qb_ctx *cx, const qb_check_sample *sample, void *out) {
     const qb_tactic *reference = reference_of(sample->problem.kind);
     const bool constant[QB_MAX_INPUTS] = {false};
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     QB_TRY(reference->create(cx, reference, &sample->problem, constant, 1, &kernel));
     const qb_launch launch = {.in = sample->data, .out = out};
-    const qb_status status = kernel->launch(cx, kernel, &launch);
-    qb_kernel_free(kernel);
-    return status;
+    return kernel->launch(cx, kernel, &launch);
 }
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -195,13 +193,12 @@ qb_status qb_check_bounds(qb_ctx *cx, const qb_check_sample *s, const float *exp
         if (fabsf(expected[i]) > largest) largest = fabs((double)expected[i]);
     for (int64_t i = 0; i < n; i++) bound[i] = 2 * step * largest + 1e-5 * largest + 1e-6;
     if (!is_float_sum(&s->problem)) return QB_OK;
-    float *sums = qb_alloc(cx, (size_t)n, sizeof *sums);
+    QB_FREED float *sums = qb_alloc(cx, (size_t)n, sizeof *sums);
     if (!sums) return cx->code;
     const qb_status status = sums_of_magnitudes(cx, s, sums);
     const double terms = qb_problem_flops(&s->problem) / 2 / (double)n + 8;
     /* Transformed windows (Winograd) lose some digits more, functions of the sum stretch it. */
     const double share = 4 * (terms * ldexp(1.0, -24) + 2 * (bits < 24 ? step : 0));
     for (int64_t i = 0; i < n && status == QB_OK; i++) bound[i] += share * (double)sums[i];
-    qb_free(sums);
     return status;
 }

@@ -35,11 +35,10 @@ qb_status qb_device_copy_seconds(qb_lowering *b, const qb_desc *from, const qb_d
     const qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = from, .out = *to};
     const bool constant = false;
     const qb_selection wanted = {.candidates = &copy, .n_candidates = 1, .constant = &constant};
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     qb_plan_row chosen;
     QB_TRY(qb_device_measure(b, &wanted, &kernel, &chosen));
     *seconds = kernel ? chosen.seconds : 1.0;
-    qb_kernel_free(kernel);
     return QB_OK;
 }
 
@@ -132,7 +131,7 @@ static qb_status time_of(selection *c, const qb_tactic *tactic, const qb_problem
                          qb_kernel **kernel, qb_timing *timing) {
     qb_lowering *b = c->b;
     qb_timings *timings = ((const qb_tuning *)b->state)->known->timings;
-    char *key;
+    QB_FREED char *key = NULL;
     QB_TRY(qb_problem_key(b->cx, candidate, c->wanted->constant, &key));
     qb_status status = QB_OK;
     /* a limit of workspace needs the kernel itself */
@@ -140,7 +139,6 @@ static qb_status time_of(selection *c, const qb_tactic *tactic, const qb_problem
         status = measure(c, tactic, candidate, kernel, timing);
         if (status == QB_OK) status = qb_timings_add(b->cx, timings, tactic->name, key, timing);
     }
-    qb_free(key);
     return status;
 }
 

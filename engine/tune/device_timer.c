@@ -133,15 +133,12 @@ static qb_status assign(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, cons
 static qb_status upload_constants(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel,
                                   const void *const *constants, const qb_launch *launch) {
     if (!kernel->pack || kernel->packed_bytes == 0) return QB_OK;
-    void *packed = qb_alloc_aligned(cx, kernel->packed_bytes, 1);
+    QB_FREED void *packed = qb_alloc_aligned(cx, kernel->packed_bytes, 1);
     if (!packed) return cx->code;
-    qb_status status = kernel->pack(cx, kernel, constants, packed);
-    if (status == QB_OK)
-        status = s->device->upload(cx, (void *)(uintptr_t)launch->packed, packed,
-                                   kernel->packed_bytes, s->stream);
-    if (status == QB_OK) status = s->device->sync(cx, s->stream);
-    qb_free(packed);
-    return status;
+    QB_TRY(kernel->pack(cx, kernel, constants, packed));
+    QB_TRY(s->device->upload(cx, (void *)(uintptr_t)launch->packed, packed, kernel->packed_bytes,
+                             s->stream));
+    return s->device->sync(cx, s->stream);
 }
 
 static qb_status elapsed(qb_ctx *cx, qb_scratch *s, double *seconds) {

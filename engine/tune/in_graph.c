@@ -420,11 +420,9 @@ static qb_status search(qb_ctx *cx, refinement *r, candidate **best) {
     }
     if (n == 0) return QB_OK;
     if (n > 1) QB_TRY(attempt(cx, r, best, all)); /* else it is the only family's first trial */
-    bool *seen = qb_alloc(cx, r->n_families, sizeof *seen);
+    QB_FREED bool *seen = qb_alloc(cx, r->n_families, sizeof *seen);
     if (!seen) return cx->code;
-    const qb_status status = try_families(cx, r, best, seen);
-    qb_free(seen);
-    return status;
+    return try_families(cx, r, best, seen);
 }
 
 /* ---- the outcome ----------------------------------------------------------------------------- */
@@ -492,18 +490,16 @@ static qb_status stay(qb_ctx *cx, const refinement *r, qb_status status) {
 }
 
 qb_status qb_tune_in_graph(qb_ctx *cx, qb_engine *engine, qb_timings *timings) {
-    refinement r = {.engine = engine, .timings = timings, .left = BUDGET};
+    QB_RELEASED(release) refinement r = {.engine = engine, .timings = timings, .left = BUDGET};
     qb_status status = QB_OK;
     candidate *best;
     if (!is_all_there(engine)) return QB_OK;
     const double start = qb_now();
     r.member = qb_alloc(cx, (size_t)engine->n_steps, sizeof *r.member);
-    if (!r.member) QB_GO(cx->code);
-    QB_GO(find_families(cx, &r));
+    if (!r.member) return cx->code;
+    QB_TRY(find_families(cx, &r));
     status = search(cx, &r, &best);
     status = status == QB_OK ? apply(cx, &r, best) : stay(cx, &r, status);
     qb_debug(cx, "in the graph: %.3g s", qb_now() - start);
-out:
-    release(&r);
     return status;
 }

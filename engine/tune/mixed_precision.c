@@ -128,7 +128,7 @@ static void descend(search_state *m) {
 
 static qb_status search(search_state *m) {
     double all_quantized = total(m), from_quantized, from_f16;
-    bool *kept = qb_alloc(m->b->cx, (size_t)m->n, sizeof *kept);
+    QB_FREED bool *kept = qb_alloc(m->b->cx, (size_t)m->n, sizeof *kept);
     if (!kept) return m->b->cx->code;
     descend(m);
     from_quantized = total(m);
@@ -141,7 +141,6 @@ static qb_status search(search_state *m) {
         memset(m->is_f16, 0, (size_t)m->n * sizeof *kept);
     qb_debug(m->b->cx, "precision: all quantized %.1f us, mixed %.1f us", all_quantized * 1e6,
              fmin(from_quantized, from_f16) * 1e6);
-    qb_free(kept);
     return QB_OK;
 }
 

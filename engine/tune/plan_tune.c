@@ -12,11 +12,9 @@
 
 static qb_status load_timings(qb_ctx *cx, const qb_engine *e, qb_tuning_state *known) {
     if (known->timings) return QB_OK;
-    char *name = qb_format(cx, "%s, qbench %s", e->on.name, QB_VERSION);
+    QB_FREED char *name = qb_format(cx, "%s, qbench %s", e->on.name, QB_VERSION);
     if (!name) return cx->code;
-    const qb_status status = qb_timings_load(cx, known->cache, name, &known->timings);
-    qb_free(name);
-    return status;
+    return qb_timings_load(cx, known->cache, name, &known->timings);
 }
 
 static qb_status open_device(qb_lowering *b) {

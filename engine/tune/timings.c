@@ -150,7 +150,7 @@ static qb_status parse_compiled(qb_ctx *cx, qb_timings *t, const char *name, int
 }
 
 static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) {
-    qb_strbuf others = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf others = {0};
     qb_status status = QB_OK;
     bool ours = false, any = false;
     int32_t number = 0;
@@ -160,29 +160,27 @@ static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) 
         line[length] = '\0';
         if (++number == 1) {
             if (strcmp(line, FIRST_LINE) != 0)
-                QB_GO(bad_line(cx, name, number, "'" FIRST_LINE "'"));
+                QB_TRY(bad_line(cx, name, number, "'" FIRST_LINE "'"));
             continue;
         }
         bool section = strncmp(line, SECTION, strlen(SECTION)) == 0;
         if (section) ours = strcmp(line + strlen(SECTION), t->device) == 0;
         any = any || section;
-        if (!any) QB_GO(bad_line(cx, name, number, "'" SECTION "NAME'"));
+        if (!any) QB_TRY(bad_line(cx, name, number, "'" SECTION "NAME'"));
         if (!ours) {
             qb_strbuf_add(&others, line);
             qb_strbuf_add(&others, "\n");
         } else if (!section) {
-            QB_GO(strncmp(line, COMPILED, strlen(COMPILED)) == 0
-                      ? parse_compiled(cx, t, name, number, line + strlen(COMPILED))
-                      : parse_entry(cx, t, name, number, line));
+            QB_TRY(strncmp(line, COMPILED, strlen(COMPILED)) == 0
+                       ? parse_compiled(cx, t, name, number, line + strlen(COMPILED))
+                       : parse_entry(cx, t, name, number, line));
         }
     }
-    if (others.failed) QB_GO(qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", name));
+    if (others.failed) return qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", name);
     t->others = qb_arena_strdup(cx, t->arena, others.data ? others.data : "");
     if (!t->others) status = cx->code;
     t->n_loaded = t->n;
     t->n_compiled = qb_compiled_count(t->compiled);
-out:
-    qb_strbuf_release(&others);
     return status;
 }
 
@@ -207,14 +205,12 @@ out:
 
 qb_status qb_timings_load(qb_ctx *cx, const char *path, const char *device, qb_timings **out) {
     if (!path || !qb_path_exists(path)) return qb_timings_parse(cx, "", "", device, out);
-    char *text;
+    QB_FREED char *text = NULL;
     size_t size;
     QB_TRY(qb_file_read(cx, path, FILE_LIMIT, &text, &size));
-    qb_status status = strlen(text) == size ? qb_timings_parse(cx, path, text, device, out)
-                                            : qb_fail(cx, QB_STATUS_FORMAT,
-                                                      "%s: expected text, got a zero byte", path);
-    qb_free(text);
-    return status;
+    return strlen(text) == size
+               ? qb_timings_parse(cx, path, text, device, out)
+               : qb_fail(cx, QB_STATUS_FORMAT, "%s: expected text, got a zero byte", path);
 }
 
 /* What is no line of text stays out of the file. */
@@ -237,7 +233,7 @@ static void add_compiled(qb_strbuf *buf, const qb_compiled *compiled) {
 qb_compiled *qb_timings_compiled(qb_timings *timings) { return timings->compiled; }
 
 qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text) {
-    qb_strbuf buf = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf buf = {0};
     qb_strbuf_addf(&buf, "%s\n%s%s%s\n", FIRST_LINE, timings->others, SECTION, timings->device);
     for (size_t i = 0; i < timings->n; i++) {
         const timing *t = &timings->entry[i];
@@ -250,20 +246,16 @@ qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text) {
         qb_strbuf_add(&buf, "\n");
     }
     add_compiled(&buf, timings->compiled);
-    qb_status status = qb_strbuf_take(cx, &buf, text);
-    qb_strbuf_release(&buf);
-    return status;
+    return qb_strbuf_take(cx, &buf, text);
 }
 
 qb_status qb_timings_save(qb_ctx *cx, const qb_timings *timings, const char *path) {
     if (timings->n == timings->n_loaded &&
         qb_compiled_count(timings->compiled) == timings->n_compiled)
         return QB_OK;
-    char *text;
+    QB_FREED char *text = NULL;
     QB_TRY(qb_timings_text(cx, timings, &text));
-    qb_status status = qb_file_write(cx, path, text, strlen(text));
-    qb_free(text);
-    return status;
+    return qb_file_write(cx, path, text, strlen(text));
 }
 
 void qb_timings_free(qb_timings *timings) {
@@ -302,7 +294,7 @@ static void add_window(qb_strbuf *buf, const qb_window *w) {
 }
 
 qb_status qb_problem_key(qb_ctx *cx, const qb_problem *p, const bool *constant, char **out) {
-    qb_strbuf buf = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf buf = {0};
     qb_strbuf_add(&buf, qb_kind_text(p->kind));
     for (int32_t i = 0; i < p->n_in; i++) add_desc(&buf, &p->in[i], constant && constant[i]);
     add_desc(&buf, &p->out, false);
@@ -313,7 +305,5 @@ qb_status qb_problem_key(qb_ctx *cx, const qb_problem *p, const bool *constant, 
                    (int)p->pool, (int)p->resize, qb_act_text(p->act.kind),
                    p->act_first ? ":first" : "", p->tf32 ? ";tf32" : "");
     qb_problem_add_details(p, &buf);
-    qb_status status = qb_strbuf_take(cx, &buf, out);
-    qb_strbuf_release(&buf);
-    return status;
+    return qb_strbuf_take(cx, &buf, out);
 }

@@ -292,7 +292,7 @@ static qb_status choose_truth(qb_ctx *cx, state *s) {
     const qb_coco *t = s->truth;
     const int32_t n = known_classes(s);
     const int32_t *class_of = s->category;
-    bool *has = qb_alloc(cx, (size_t)t->n_categories, sizeof *has);
+    QB_FREED bool *has = qb_alloc(cx, (size_t)t->n_categories, sizeof *has);
     qb_coco_object *kept = qb_alloc(cx, t->objects.n, sizeof *kept);
     qb_status status = has && kept ? QB_OK : cx->code;
     int32_t found = 0;
@@ -313,7 +313,6 @@ static qb_status choose_truth(qb_ctx *cx, state *s) {
                 "the model has a class for %d of the data's %d categories ('%s', ...): the others "
                 "do not count",
                 n, t->n_categories, t->category[class_of[0]].name);
-    qb_free(has);
     return status;
 }
 
@@ -423,8 +422,9 @@ static qb_status coco_values(qb_ctx *cx, const void *from, int32_t engine, const
 /* AP of each category that occurs, and precision over recall. */
 static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run_row *row) {
     const qb_coco *truth = &d->s->judged;
-    qb_coco_scores all, *each = qb_alloc(cx, (size_t)truth->n_categories, sizeof *each);
-    int64_t *objects = qb_alloc(cx, (size_t)truth->n_categories, sizeof *objects);
+    qb_coco_scores all;
+    QB_FREED qb_coco_scores *each = qb_alloc(cx, (size_t)truth->n_categories, sizeof *each);
+    QB_FREED int64_t *objects = qb_alloc(cx, (size_t)truth->n_categories, sizeof *objects);
     qb_status status = each && objects ? QB_OK : cx->code;
     count_seen(d->s, d->weight);
     row->curve = qb_alloc(cx, QB_COCO_RECALLS, sizeof *row->curve);
@@ -443,7 +443,6 @@ static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run
         if (each[c].value[QB_COCO_AP] >= 0)
             status = qb_run_class_score_add(cx, row, truth->category[c].name,
                                             percent(each[c].value[QB_COCO_AP]), objects[c]);
-    QB_FREE_ALL(each, objects);
     return status;
 }
 

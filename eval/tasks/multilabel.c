@@ -70,7 +70,7 @@ static qb_status map_categories(qb_ctx *cx, state *s) {
 }
 
 static qb_status read_truth(qb_ctx *cx, state *s) {
-    int64_t *sample = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *sample);
+    QB_FREED int64_t *sample = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *sample);
     if (!sample) return cx->code;
     for (int32_t i = 0; i < s->truth->n_images; i++) sample[i] = -1;
     for (int64_t i = 0; i < s->samples; i++)
@@ -81,7 +81,6 @@ static qb_status read_truth(qb_ctx *cx, state *s) {
         const int32_t k = s->class_of[o->category];
         if (k >= 0) s->shows[k * s->samples + sample[o->image]] = true;
     }
-    qb_free(sample);
     return QB_OK;
 }
 
@@ -181,7 +180,7 @@ static int by_score(const void *a, const void *b) {
 }
 
 static qb_status sort_scores(qb_ctx *cx, state *s) {
-    ranked *list = qb_alloc(cx, (size_t)s->samples, sizeof *list);
+    QB_FREED ranked *list = qb_alloc(cx, (size_t)s->samples, sizeof *list);
     if (!list) return cx->code;
     for (int32_t e = 0; e < s->data.n_engines; e++)
         for (int32_t k = 0; k < s->classes; k++) {
@@ -195,7 +194,6 @@ static qb_status sort_scores(qb_ctx *cx, state *s) {
             int32_t *order = s->order + ((int64_t)e * s->classes + k) * s->samples;
             for (int32_t i = 0; i < s->samples; i++) order[i] = list[i].sample;
         }
-    qb_free(list);
     return QB_OK;
 }
 
@@ -261,7 +259,7 @@ static qb_status multilabel_values(qb_ctx *cx, const void *opened, int32_t engin
 static qb_status add_classes(qb_ctx *cx, const state *s, qb_run *run) {
     const qb_labels *labels = s->data.labels;
     char text[16];
-    int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
+    QB_FREED int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
     qb_status status = weight ? QB_OK : cx->code;
     for (int64_t i = 0; status == QB_OK && i < s->samples; i++) weight[i] = s->seen[i];
     for (int32_t e = 0; e < s->data.n_engines && status == QB_OK; e++)
@@ -277,7 +275,6 @@ static qb_status add_classes(qb_ctx *cx, const state *s, qb_run *run) {
             if (!isnan(ap))
                 status = qb_run_class_score_add(cx, &run->row[e], name ? name : text, 100 * ap, n);
         }
-    qb_free(weight);
     return status;
 }
 

@@ -248,7 +248,7 @@ static void classify(const state *s, const float *v, const plane *p, uint8_t *ma
 /* The masks of COCO's objects, later ones over earlier ones; what only crowds cover is ignored. */
 static qb_status paint_objects(qb_ctx *cx, const state *s, int32_t image, qb_image *out) {
     const size_t from = s->by.first[image], to = s->by.first[image + 1];
-    uint8_t *crowd = qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1);
+    QB_FREED uint8_t *crowd = qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1);
     if (!crowd) return cx->code;
     qb_status status = QB_OK;
     for (size_t i = from; i < to && status == QB_OK; i++) {
@@ -263,7 +263,6 @@ static qb_status paint_objects(qb_ctx *cx, const state *s, int32_t image, qb_ima
     }
     for (int64_t i = 0; status == QB_OK && i < (int64_t)out->width * out->height; i++)
         if (crowd[i] && out->pixel[i] == 0) out->pixel[i] = IGNORED;
-    qb_free(crowd);
     return status;
 }
 
@@ -322,7 +321,8 @@ static qb_status enlarge(qb_ctx *cx, const state *s, const uint8_t *mask, const 
     qb_pixel_map map;
     QB_TRY(qb_preprocess_map(cx, &loader->preprocess, truth->width, truth->height, &map));
     QB_TRY(qb_preprocess_size(cx, &loader->preprocess, &width, &height));
-    int32_t *column = qb_alloc(cx, (size_t)truth->width + (size_t)truth->height, sizeof *column);
+    QB_FREED int32_t *column =
+        qb_alloc(cx, (size_t)truth->width + (size_t)truth->height, sizeof *column);
     if (!column) return cx->code;
     int32_t *row = column + truth->width;
     places(map.scale[0], map.offset[0], width, p->width, truth->width, column);
@@ -332,7 +332,6 @@ static qb_status enlarge(qb_ctx *cx, const state *s, const uint8_t *mask, const 
             const int64_t i = y * truth->width + x;
             out[i] = truth->pixel[i] == IGNORED ? IGNORED : mask[row[y] * p->width + column[x]];
         }
-    qb_free(column);
     return QB_OK;
 }
 
@@ -532,7 +531,7 @@ static qb_status segment_values(qb_ctx *cx, const void *opened, int32_t engine,
                                 const int32_t *weight, bool draw, double value[QB_TASK_METRICS]) {
     (void)draw;
     const state *s = opened;
-    sums *sum;
+    QB_FREED sums *sum = NULL;
     QB_TRY(sum_classes(cx, s, engine, weight, &sum));
     double iou = 0, edge = 0, pixels = 0, right = 0;
     int32_t classes = 0, edges = 0;
@@ -549,14 +548,13 @@ static qb_status segment_values(qb_ctx *cx, const void *opened, int32_t engine,
     value[0] = classes > 0 ? iou / classes : NAN;
     value[1] = pixels > 0 ? 100 * right / pixels : NAN;
     value[2] = edges > 0 ? edge / edges : NAN;
-    qb_free(sum);
     return QB_OK;
 }
 
 /* IoU of each class that occurs. */
 static qb_status add_classes(qb_ctx *cx, const state *s, int32_t engine, qb_run_row *row) {
-    int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
-    sums *sum = NULL;
+    QB_FREED int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
+    QB_FREED sums *sum = NULL;
     char text[16];
     qb_status status = weight ? QB_OK : cx->code;
     for (int64_t i = 0; status == QB_OK && i < s->samples; i++) weight[i] = s->counts_for[i];
@@ -567,7 +565,6 @@ static qb_status add_classes(qb_ctx *cx, const state *s, int32_t engine, qb_run_
         status = qb_run_class_score_add(cx, row, k < s->names.n ? s->names.name[k] : text,
                                         iou_of(&sum[k]), (int64_t)sum[k].truth);
     }
-    QB_FREE_ALL(sum, weight);
     return status;
 }
 

@@ -238,11 +238,9 @@ bool qb_expand_constant(qb_expander *e, const char *name, int64_t *out) {
     if (strcmp(node->op_type, "Constant") == 0 && node->n_attribute == 1 && node->attribute[0]->t)
         return qb_onnx_tensor_scalar(node->attribute[0]->t, out);
     qb_value value;
-    qb_graph *owner;
+    QB_RELEASED(qb_graph_free_at) qb_graph *owner = NULL;
     if (!qb_expand_evaluate(e, name, &value, &owner)) return false;
-    const bool known = scalar_of(&value, out);
-    qb_graph_free(owner);
-    return known;
+    return scalar_of(&value, out);
 }
 
 /* --- bodies ----------------------------------------------------------------------------------- */
@@ -273,22 +271,19 @@ static qb_status yield(qb_expander *e, const qb_frame *f, const char *name, cons
 
 static qb_status expand_branch(qb_expander *e, qb_frame *outer, const Onnx__NodeProto *node,
                                const Onnx__GraphProto *body) {
-    qb_frame f;
-    qb_status status;
+    QB_RELEASED(qb_frame_release) qb_frame f = {0};
     if (body->n_output != node->n_output)
         return qb_fail(e->cx, QB_STATUS_FORMAT, "the branch has %zu outputs, If has %zu",
                        body->n_output, node->n_output);
-    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
-    QB_GO(qb_expand_initializers(e, &f, body));
-    QB_GO(qb_expand_nodes(e, &f, body->n_node, body->node));
+    QB_TRY(qb_frame_open(e, outer, outer->imports, &f));
+    QB_TRY(qb_expand_initializers(e, &f, body));
+    QB_TRY(qb_expand_nodes(e, &f, body->n_node, body->node));
     for (size_t i = 0; i < node->n_output; i++) {
         const char *to;
-        QB_GO(qb_frame_define(e, outer, node->output[i], &to));
-        QB_GO(yield(e, &f, body->output[i]->name, to));
+        QB_TRY(qb_frame_define(e, outer, node->output[i], &to));
+        QB_TRY(yield(e, &f, body->output[i]->name, to));
     }
-out:
-    qb_frame_release(&f);
-    return status;
+    return QB_OK;
 }
 
 /* The node that makes a value, if it is this operator. */
@@ -398,31 +393,28 @@ static qb_status function_of(const qb_expander *e, const Onnx__NodeProto *node,
 
 static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__NodeProto *node,
                                  const Onnx__FunctionProto *function) {
-    qb_frame f;
-    qb_status status;
+    QB_RELEASED(qb_frame_release) qb_frame f = {0};
     if (node->n_input > function->n_input || node->n_output > function->n_output)
         return qb_fail(e->cx, QB_STATUS_FORMAT,
                        "function '%.60s' has %zu inputs and %zu outputs, the call %zu and %zu",
                        function->name, function->n_input, function->n_output, node->n_input,
                        node->n_output);
-    QB_GO(qb_frame_open(e, outer,
-                        (qb_onnx_imports){function->n_opset_import, function->opset_import}, &f));
+    QB_TRY(qb_frame_open(e, outer,
+                         (qb_onnx_imports){function->n_opset_import, function->opset_import}, &f));
     f.call = node;
     f.function = function;
     for (size_t i = 0; i < function->n_input; i++) {
         const char *given = i < node->n_input ? node->input[i] : "";
-        QB_GO(qb_frame_bind(e, &f, function->input[i], *given ? qb_frame_find(outer, given) : ""));
+        QB_TRY(qb_frame_bind(e, &f, function->input[i], *given ? qb_frame_find(outer, given) : ""));
     }
     f.parent = NULL; /* a function sees only its own names */
-    QB_GO(qb_expand_nodes(e, &f, function->n_node, function->node));
+    QB_TRY(qb_expand_nodes(e, &f, function->n_node, function->node));
     for (size_t i = 0; i < node->n_output; i++) {
         const char *to;
-        QB_GO(qb_frame_define(e, outer, node->output[i], &to));
-        QB_GO(yield(e, &f, function->output[i], to));
+        QB_TRY(qb_frame_define(e, outer, node->output[i], &to));
+        QB_TRY(yield(e, &f, function->output[i], to));
     }
-out:
-    qb_frame_release(&f);
-    return status;
+    return QB_OK;
 }
 
 /* The function whose attributes the names in a body refer to. */

@@ -205,25 +205,23 @@ static qb_status scan_iteration(qb_expander *e, const qb_frame *outer, const qb_
 }
 
 static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attrs, loop *l) {
-    qb_frame shared;
-    qb_status status;
-    QB_GO(qb_frame_open(e, f, f->imports, &shared));
-    QB_GO(qb_expand_initializers(e, &shared, l->body));
+    QB_RELEASED(qb_frame_release) qb_frame shared = {0};
+    qb_status status = QB_OK;
+    QB_TRY(qb_frame_open(e, f, f->imports, &shared));
+    QB_TRY(qb_expand_initializers(e, &shared, l->body));
     while ((int64_t)l->done < l->trips && status == QB_OK)
         status = scan_iteration(e, &shared, f, attrs, l);
     for (size_t i = 0; i < l->node->n_output && status == QB_OK; i++) {
         const char *to;
         const size_t k = i - l->n_carried;
-        QB_GO(qb_frame_define(e, f, l->node->output[i], &to));
+        QB_TRY(qb_frame_define(e, f, l->node->output[i], &to));
         if (!*to) continue;
         if (i < l->n_carried)
-            QB_GO(qb_expand_emit(e, "Identity", 1, &l->carried[i], to, NULL, 0));
+            QB_TRY(qb_expand_emit(e, "Identity", 1, &l->carried[i], to, NULL, 0));
         else
-            QB_GO(emit_gathered(e, l->gathered + k * (size_t)l->trips, l->done,
-                                item(attrs->out_axes, k), item(attrs->out_reversed, k) != 0, to));
+            QB_TRY(emit_gathered(e, l->gathered + k * (size_t)l->trips, l->done,
+                                 item(attrs->out_axes, k), item(attrs->out_reversed, k) != 0, to));
     }
-out:
-    qb_frame_release(&shared);
     return status;
 }
 

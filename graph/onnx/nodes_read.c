@@ -304,30 +304,28 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     size_t n_out = without_empty_tail(proto->output, proto->n_output);
     if (n_in > INT32_MAX || n_out > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "too many inputs or outputs");
-    int32_t *ids = qb_alloc(cx, n_in + n_out, sizeof *ids);
+    QB_FREED int32_t *ids = qb_alloc(cx, n_in + n_out, sizeof *ids);
     if (!ids) return cx->code;
-    qb_status status = QB_OK;
     const qb_op *op;
     for (size_t i = 0; i < n_in; i++) ids[i] = -1;
-    QB_GO(make_outputs(cx, graph, proto, n_out, ids + n_in));
-    QB_GO(find_op(cx, reader, index, proto, &op));
-    if (!op) goto out;
+    QB_TRY(make_outputs(cx, graph, proto, n_out, ids + n_in));
+    QB_TRY(find_op(cx, reader, index, proto, &op));
+    if (!op) return QB_OK;
     int32_t node = qb_graph_add_node(cx, graph, op, text_of(proto->name), ids, (int32_t)n_in,
                                      ids + n_in, (int32_t)n_out);
-    if (node < 0) QB_GO(cx->code);
-    QB_GO(note_file_node(cx, reader, node, (int32_t)index));
+    if (node < 0) return cx->code;
+    QB_TRY(note_file_node(cx, reader, node, (int32_t)index));
     int64_t version = version_of(reader, index, domain_of(proto));
-    status = qb_onnx_read_attrs(cx, reader, proto, op, version, &graph->nodes[node].attrs);
+    qb_status status =
+        qb_onnx_read_attrs(cx, reader, proto, op, version, &graph->nodes[node].attrs);
     if (status == QB_STATUS_UNSUPPORTED && reader->as_written) {
         qb_ctx_clear(cx);
-        QB_GO(name_op(cx, reader, proto, op, &graph->nodes[node].op));
         graph->nodes[node].attrs = NULL;
+        status = name_op(cx, reader, proto, op, &graph->nodes[node].op);
     } else if (status == QB_STATUS_UNSUPPORTED) {
         qb_graph_kill_node(graph, node);
         status = note_error(cx, reader, index, proto);
     }
-out:
-    qb_free(ids);
     return status;
 }
 

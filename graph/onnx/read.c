@@ -228,7 +228,7 @@ static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     qb_graph *graph = reader->graph;
     if (!proto->n_output) return qb_fail(cx, QB_STATUS_FORMAT, "the graph has no output");
     graph->outputs = qb_arena_alloc(cx, graph->arena, proto->n_output, sizeof *graph->outputs);
-    bool *listed = qb_alloc(cx, (size_t)graph->n_values + proto->n_output, sizeof *listed);
+    QB_FREED bool *listed = qb_alloc(cx, (size_t)graph->n_values + proto->n_output, sizeof *listed);
     qb_status status = graph->outputs && listed ? QB_OK : cx->code;
     for (size_t i = 0; i < proto->n_output && status == QB_OK; i++) {
         const char *name = text_of(proto->output[i]->name);
@@ -243,7 +243,6 @@ static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
         graph->outputs[graph->n_outputs++] = id;
         graph->values[id].is_output = true;
     }
-    qb_free(listed);
     return status;
 }
 
@@ -294,21 +293,17 @@ static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
 /* Copies of bodies, upgrades and careless exporters give several nodes one name. */
 static qb_status name_nodes(qb_ctx *cx, qb_graph *graph) {
     qb_names names = {0};
-    qb_arena *scratch = NULL;
-    qb_status status = QB_OK;
-    const char **name = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *name);
+    QB_RELEASED(qb_arena_free_at) qb_arena *scratch = NULL;
+    QB_FREED const char **name = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *name);
     if (!name) return cx->code;
-    QB_GO(qb_arena_create(cx, &scratch));
-    QB_GO(qb_names_of_nodes(cx, scratch, graph, &names, name));
+    QB_TRY(qb_arena_create(cx, &scratch));
+    QB_TRY(qb_names_of_nodes(cx, scratch, graph, &names, name));
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (!graph->nodes[i].op || strcmp(graph->nodes[i].name, name[i]) == 0) continue;
         graph->nodes[i].name = qb_arena_strdup(cx, graph->arena, name[i]);
-        if (!graph->nodes[i].name) QB_GO(cx->code);
+        if (!graph->nodes[i].name) return cx->code;
     }
-out:
-    qb_arena_free(scratch);
-    qb_free(name);
-    return status;
+    return QB_OK;
 }
 
 static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, qb_span bytes,
@@ -356,7 +351,7 @@ static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *sou
                              reading how) {
     const Onnx__GraphProto *proto = reader->proto;
     qb_onnx_part part = {0};
-    const char **names = qb_alloc(cx, proto->n_input, sizeof *names);
+    QB_FREED const char **names = qb_alloc(cx, proto->n_input, sizeof *names);
     if (!names) return cx->code;
     for (size_t i = 0; i < proto->n_input; i++)
         if (!is_described(proto->input[i])) names[part.n_outputs++] = proto->input[i]->name;
@@ -365,7 +360,6 @@ static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *sou
     if (part.n_outputs > 0)
         status = parse(cx, source, reader->externals.by, bytes, how, &part, &reader->before);
     if (status != QB_OK) qb_wrap(cx, "the type and shape of input '%.80s'", names[0]);
-    qb_free(names);
     return status;
 }
 

@@ -297,13 +297,13 @@ static qb_status eval_attention(qb_ctx *cx, const qb_node *node, const qb_tensor
         if (qb_eval_has(node, in, i)) shapes[i] = &in[i].desc.shape;
     attention a;
     QB_TRY(attention_of(cx, node->attrs, shapes, &a));
-    qb_status status = QB_OK;
     int64_t n_key = a.k.batch * a.k.heads * a.total * a.k.size;
     int64_t n_value = a.v.batch * a.v.heads * a.total * a.v.size;
-    float *keys = qb_temp_take(cx, (size_t)n_key, sizeof *keys);
-    float *values = qb_temp_take(cx, (size_t)n_value, sizeof *values);
+    QB_RELEASED(qb_temp_give_at) float *keys = qb_temp_take(cx, (size_t)n_key, sizeof *keys);
+    QB_RELEASED(qb_temp_give_at) float *values = qb_temp_take(cx, (size_t)n_value, sizeof *values);
+    QB_RELEASED(qb_temp_give_at)
     double *scratch = qb_temp_take(cx, (size_t)(a.total + a.v.size), sizeof *scratch);
-    if (!keys || !values || !scratch) QB_GO(cx->code);
+    if (!keys || !values || !scratch) return cx->code;
     join(&a.k, a.past, a.past ? in[IN_PAST_KEY].data : NULL, in[IN_K].data, keys);
     join(&a.v, a.past, a.past ? in[IN_PAST_VALUE].data : NULL, in[IN_V].data, values);
     attend_all(&a, node, in, out, keys, values, scratch);
@@ -311,11 +311,7 @@ static qb_status eval_attention(qb_ctx *cx, const qb_node *node, const qb_tensor
         memcpy(out[1].data, keys, (size_t)n_key * sizeof *keys);
     if (node->n_out > 2 && node->out[2] >= 0 && n_value)
         memcpy(out[2].data, values, (size_t)n_value * sizeof *values);
-out:
-    qb_temp_give(scratch);
-    qb_temp_give(values);
-    qb_temp_give(keys);
-    return status;
+    return QB_OK;
 }
 
 QB_OP_SIMPLE(attention, "Attention", 23, 3, 7, 4, sizeof(attention_attrs), attention_table, FLOAT,

@@ -175,10 +175,10 @@ static qb_status infer_if(qb_ctx *cx, const qb_infer_args *args) {
     const qb_node *node = qb_infer_at(args);
     const int32_t n = node->n_in;
     QB_TRY(check_scalar(cx, args, 0, QB_DTYPE_BOOL));
-    qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
-    const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
-    qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);
-    qb_graph *ran = NULL;
+    QB_FREED qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
+    QB_FREED const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
+    QB_FREED qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);
+    QB_RELEASED(qb_graph_free_at) qb_graph *ran = NULL;
     qb_status status = desc && from && in ? QB_OK : cx->code;
     if (status == QB_OK && inputs_of(args, in)) {
         status = run_if(cx, node, in, &ran);
@@ -190,10 +190,6 @@ static qb_status infer_if(qb_ctx *cx, const qb_infer_args *args) {
         }
         status = infer_branches(cx, args, desc, from);
     }
-    qb_graph_free(ran);
-    qb_free(desc);
-    qb_free(from);
-    qb_free(in);
     return status;
 }
 
@@ -414,13 +410,13 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
 static qb_status infer_loop(qb_ctx *cx, const qb_infer_args *args) {
     const qb_node *node = qb_infer_at(args);
     const int32_t n = node->n_in;
-    looping l = {0};
+    QB_RELEASED(looping_release) looping l = {0};
     QB_TRY(check_loop(cx, node));
     QB_TRY(check_scalar(cx, args, COUNT, QB_DTYPE_S64));
     QB_TRY(check_scalar(cx, args, CONDITION, QB_DTYPE_BOOL));
-    qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
-    const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
-    qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);
+    QB_FREED qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
+    QB_FREED const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
+    QB_FREED qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);
     qb_status status = desc && from && in ? QB_OK : cx->code;
     if (status == QB_OK && inputs_of(args, in)) {
         status = run_loop(cx, node, in, &l);
@@ -438,21 +434,16 @@ static qb_status infer_loop(qb_ctx *cx, const qb_infer_args *args) {
         desc[CONDITION] = (qb_desc){.dtype = QB_DTYPE_BOOL};
         status = infer_open(cx, args, desc, from);
     }
-    looping_release(&l);
-    qb_free(desc);
-    qb_free(from);
-    qb_free(in);
     return status;
 }
 
 static qb_status eval_loop(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    looping l = {0};
+    QB_RELEASED(looping_release) looping l = {0};
     qb_status status = run_loop(cx, node, in, &l);
     for (int32_t k = 0; k < node->n_out && status == QB_OK; k++) {
         const qb_tensor made = result_of(&l, k);
         status = give(cx, node, k, &made, &out[k]);
     }
-    looping_release(&l);
     return status;
 }
 

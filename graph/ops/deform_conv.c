@@ -148,6 +148,7 @@ static qb_status eval_deform(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     QB_TRY(window_of(cx, attrs, x, &in[IN_WEIGHT].desc.shape, &w, size));
     const int64_t kernel = w.kernel[0] * w.kernel[1], pixels = y->dim[2] * y->dim[3];
     const int64_t n = x->dim[1] / attrs->group * kernel; /* products an output */
+    QB_RELEASED(qb_temp_give_at)
     double *samples = qb_temp_take(cx, (size_t)(x->dim[1] * kernel), sizeof *samples);
     if (!samples) return cx->code;
     for (int64_t i = 0; i < y->dim[0] * pixels; i++) {
@@ -164,7 +165,6 @@ static qb_status eval_deform(qb_ctx *cx, const qb_node *node, const qb_tensor *i
             ((float *)out[0].data)[(b * y->dim[1] + m) * pixels + p] = (float)sum;
         }
     }
-    qb_temp_give(samples);
     return QB_OK;
 }
 

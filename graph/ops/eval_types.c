@@ -27,7 +27,7 @@ qb_status qb_eval_widened(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
                           qb_eval_fn eval) {
     qb_status status = QB_OK;
     int32_t n = node->n_in + node->n_out;
-    qb_tensor *wide = qb_temp_take(cx, (size_t)n, sizeof *wide);
+    QB_RELEASED(qb_temp_give_at) qb_tensor *wide = qb_temp_take(cx, (size_t)n, sizeof *wide);
     if (!wide) return cx->code;
     for (int32_t i = 0; i < n; i++) {
         bool input = i < node->n_in, given;
@@ -49,7 +49,6 @@ out:
         const qb_tensor *from = i < node->n_in ? &in[i] : &out[i - node->n_in];
         if (wide[i].data != from->data) qb_temp_give(wide[i].data);
     }
-    qb_temp_give(wide);
     return status;
 }
 

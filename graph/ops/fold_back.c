@@ -119,7 +119,7 @@ static qb_status eval_col2im(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     QB_TRY(qb_eval_ints(cx, &in[2], b.block, SPATIAL_MAX, &b.n));
     QB_TRY(blocks_of(cx, attrs, &b));
     for (int32_t d = 0; d < b.n; d++) pixels *= b.image[d];
-    double *sum = qb_temp_take(cx, (size_t)pixels, sizeof *sum);
+    QB_RELEASED(qb_temp_give_at) double *sum = qb_temp_take(cx, (size_t)pixels, sizeof *sum);
     if (!sum) return cx->code;
     const float *from = in[0].data;
     float *to = out[0].data;
@@ -131,7 +131,6 @@ static qb_status eval_col2im(qb_ctx *cx, const qb_node *node, const qb_tensor *i
         }
         for (int64_t i = 0; i < pixels; i++) *to++ = (float)sum[i];
     }
-    qb_temp_give(sum);
     return QB_OK;
 }
 

@@ -66,7 +66,7 @@ static qb_status eval_qlinear_matmul(qb_ctx *cx, const qb_node *node, const qb_t
     int64_t rows = a.dim[a.rank - 2], columns = b.dim[b.rank - 1];
     int64_t n = qb_shape_count(&out[0].desc.shape);
     QB_TRY(check_lengths(cx, in, rows, columns));
-    int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
+    QB_RELEASED(qb_temp_give_at) int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
     if (!sums) return cx->code;
     qb_eval_operand left = {.tensor = &in[0], .zero = &in[2]};
     qb_eval_operand right = {.tensor = &in[3], .zero = &in[5]};
@@ -78,7 +78,6 @@ static qb_status eval_qlinear_matmul(qb_ctx *cx, const qb_node *node, const qb_t
         int32_t q = qb_quantize_value((float)sums[i] * scale, y_scale, zero_at(&in[7], 0), dtype);
         qb_integer_put(dtype, out[0].data, i, (uint64_t)q);
     }
-    qb_temp_give(sums);
     return status;
 }
 
@@ -114,7 +113,7 @@ static qb_status eval_matmul_scaled(qb_ctx *cx, const qb_node *node, const qb_te
     qb_eval_operand a = {.tensor = &in[0], .zero = qb_eval_has(node, in, 4) ? &in[4] : NULL};
     qb_eval_operand b = {.tensor = &in[1], .zero = qb_eval_has(node, in, 5) ? &in[5] : NULL};
     const qb_tensor *bias = qb_eval_has(node, in, 6) ? &in[6] : NULL;
-    int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
+    QB_RELEASED(qb_temp_give_at) int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
     if (!sums) return cx->code;
     qb_status status = qb_eval_product(cx, node, &a, &b, QB_DTYPE_S32, sums);
     for (int64_t i = 0; i < n && status == QB_OK; i++) {
@@ -123,7 +122,6 @@ static qb_status eval_matmul_scaled(qb_ctx *cx, const qb_node *node, const qb_te
         if (bias) f32 += scale_at(bias, i % columns);
         ((float *)out[0].data)[i] = f32;
     }
-    qb_temp_give(sums);
     return status;
 }
 
@@ -282,7 +280,7 @@ static qb_status eval_qlinear_conv(qb_ctx *cx, const qb_node *node, const qb_ten
                            (long long)c.filters);
     }
     int64_t n = qb_shape_count(&out[0].desc.shape), plane = c.out[0] * c.out[1] * c.out[2];
-    int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
+    QB_RELEASED(qb_temp_give_at) int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
     if (!sums) return cx->code;
     conv_all(&c, in[0].desc.shape.dim[0], sums);
     const int32_t *bias = qb_eval_has(node, in, 8) ? in[8].data : NULL;
@@ -295,7 +293,6 @@ static qb_status eval_qlinear_conv(qb_ctx *cx, const qb_node *node, const qb_ten
         int32_t q = qb_quantize_value(f32, y_scale, zero_at(&in[7], 0), dtype);
         qb_integer_put(dtype, out[0].data, i, (uint64_t)q);
     }
-    qb_temp_give(sums);
     return QB_OK;
 }
 

@@ -169,7 +169,7 @@ static qb_status eval_linear(qb_ctx *cx, const qb_node *node, const qb_tensor *i
         if (gate[i]) gate_size[i] = in[IN_DECAY + i].desc.shape.dim[2];
     }
     const size_t count = (size_t)(q->dim[0] * heads * d_k * d_v);
-    float *states = qb_temp_take(cx, count, sizeof *states);
+    QB_RELEASED(qb_temp_give_at) float *states = qb_temp_take(cx, count, sizeof *states);
     if (!states) return cx->code;
     if (qb_eval_has(node, in, IN_STATE) && count)
         memcpy(states, in[IN_STATE].data, count * sizeof *states);
@@ -195,7 +195,6 @@ static qb_status eval_linear(qb_ctx *cx, const qb_node *node, const qb_tensor *i
         }
     if (node->n_out > 1 && node->out[1] >= 0 && count)
         memcpy(out[1].data, states, count * sizeof *states);
-    qb_temp_give(states);
     return QB_OK;
 }
 
@@ -250,6 +249,7 @@ static qb_status eval_causal(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const int64_t length = x->dim[2], kernel = in[IN_WEIGHT].desc.shape.dim[2], before = kernel - 1;
     const float *past = qb_eval_has(node, in, IN_PAST) ? in[IN_PAST].data : NULL;
     const float *bias = qb_eval_has(node, in, IN_BIAS) ? in[IN_BIAS].data : NULL;
+    QB_RELEASED(qb_temp_give_at)
     float *line = qb_temp_take(cx, (size_t)(before + length), sizeof *line);
     if (!line) return cx->code;
     for (int64_t i = 0; i < x->dim[0] * x->dim[1]; i++) {
@@ -268,7 +268,6 @@ static qb_status eval_causal(qb_ctx *cx, const qb_node *node, const qb_tensor *i
         if (node->n_out > 1 && node->out[1] >= 0 && before)
             memcpy((float *)out[1].data + i * before, line + length, (size_t)before * sizeof *line);
     }
-    qb_temp_give(line);
     return QB_OK;
 }
 

@@ -79,14 +79,14 @@ static qb_status eval(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
     const void *data[1] = {in[0].data};
     QB_TRY(qb_op_window(cx, node, &in[0].desc.shape, NULL, &p.window));
     bool wants_indices = node->n_out > 1 && node->out[1] >= 0;
-    void *values = out[0].data, *unwanted = NULL;
+    void *values = out[0].data;
+    QB_RELEASED(qb_temp_give_at) void *unwanted = NULL;
     if (node->out[0] < 0) {
         p.out = (qb_desc){.dtype = QB_DTYPE_F32, .shape = out[1].desc.shape, .q.axis = -1};
         values = unwanted = qb_temp_take(cx, qb_desc_bytes(&p.out), 1);
         if (!values) return cx->code;
     }
     qb_ref_pool(&p, data, values, wants_indices ? out[1].data : NULL, qb_threads(cx));
-    qb_temp_give(unwanted);
     return QB_OK;
 }
 

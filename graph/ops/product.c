@@ -113,13 +113,12 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
     if (qb_quantized_product_takes(a, b, dtype))
         return qb_quantized_product(cx, a, b, &ma, &mb, &batch, out);
     int64_t n = qb_shape_count(&batch) * ma.dim[ma.rank - 2] * mb.dim[mb.rank - 1];
-    void *va = NULL, *vb = NULL;
-    uint64_t *sums = NULL;
-    qb_status status = QB_OK;
-    QB_GO(load(cx, a, true, &va));
-    QB_GO(load(cx, b, false, &vb));
+    QB_RELEASED(qb_temp_give_at) void *va = NULL, *vb = NULL;
+    QB_RELEASED(qb_temp_give_at) uint64_t *sums = NULL;
+    QB_TRY(load(cx, a, true, &va));
+    QB_TRY(load(cx, b, false, &vb));
     sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
-    if (!sums) QB_GO(cx->code);
+    if (!sums) return cx->code;
     multiply_all(ma, mb, va, vb, doubles, &batch, sums);
     for (int64_t i = 0; i < n; i++) {
         if (doubles)
@@ -127,9 +126,5 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
         else
             qb_integer_put(dtype, out, i, sums[i]);
     }
-out:
-    qb_temp_give(sums);
-    qb_temp_give(vb);
-    qb_temp_give(va);
-    return status;
+    return QB_OK;
 }

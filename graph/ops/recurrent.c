@@ -399,13 +399,12 @@ qb_status qb_rec_eval(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
         {&u.r_scale, all, 1, 1},
         {&r->q_operands, q_operands, widest, 1},
     };
-    float *block = NULL;
+    QB_RELEASED(qb_temp_give_at) float *block = NULL;
     QB_TRY(take(cx, parts, (int32_t)(sizeof parts / sizeof *parts), &block));
     if (node->n_out > 0 && node->out[0] >= 0) /* steps behind a sequence's end are zero */
         memset(out[0].data, 0, (size_t)qb_shape_count(&out[0].desc.shape) * sizeof(float));
     load_x(&u);
     for (int64_t d = 0; d < r->directions; d++)
         run_direction(&u, d, d == 1 || strcmp(attrs->direction, "reverse") == 0);
-    qb_temp_give(block);
     return QB_OK;
 }

@@ -320,7 +320,7 @@ static qb_status taps_make(qb_ctx *cx, const plan *p, const resize_attrs *attrs,
 static qb_status add_taps(qb_ctx *cx, const resize_attrs *attrs, const plan *p, const qb_shape *x,
                           int32_t d, float *weights) {
     const int64_t in = x->dim[d];
-    taps t;
+    QB_RELEASED(taps_release) taps t = {0};
     QB_TRY(taps_make(cx, p, attrs, x, d, &t));
     memset(weights, 0, (size_t)(p->size[d] * in) * sizeof *weights);
     for (int64_t i = 0; i < p->size[d]; i++)
@@ -328,7 +328,6 @@ static qb_status add_taps(qb_ctx *cx, const resize_attrs *attrs, const plan *p, 
             const int64_t at = i * t.n + k;
             weights[i * in + t.index[at]] += t.weight ? (float)t.weight[at] : 1.0f;
         }
-    taps_release(&t);
     return QB_OK;
 }
 
@@ -462,7 +461,7 @@ static qb_status eval_integers(qb_ctx *cx, const resize_attrs *attrs, const plan
     const qb_dtype dtype = in->desc.dtype;
     const double low = dtype == QB_DTYPE_U8 ? 0.0 : dtype == QB_DTYPE_S8 ? -128.0 : -0x1p31;
     const double high = dtype == QB_DTYPE_U8 ? 255.0 : dtype == QB_DTYPE_S8 ? 127.0 : 0x1p31 - 1;
-    float *x = qb_temp_take(cx, (size_t)(n_in + n), sizeof *x);
+    QB_RELEASED(qb_temp_give_at) float *x = qb_temp_take(cx, (size_t)(n_in + n), sizeof *x);
     if (!x) return cx->code;
     if (dtype == QB_DTYPE_U8)
         for (int64_t i = 0; i < n_in; i++) x[i] = ((const uint8_t *)in->data)[i];
@@ -478,7 +477,6 @@ static qb_status eval_integers(qb_ctx *cx, const resize_attrs *attrs, const plan
     }
     for (int64_t i = 0; i < n && !bytes && status == QB_OK; i++)
         qb_number_put(dtype, out->data, i, fmin(fmax(trunc((double)x[n_in + i]), low), high));
-    qb_temp_give(x);
     return status;
 }
 

@@ -105,7 +105,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     if (k > n)
         return qb_fail(cx, QB_STATUS_INVALID, "k: expected at most %lld, got %lld", (long long)n,
                        (long long)k);
-    int64_t *index = qb_temp_take(cx, (size_t)n * 2, sizeof *index);
+    QB_RELEASED(qb_temp_give_at) int64_t *index = qb_temp_take(cx, (size_t)n * 2, sizeof *index);
     if (!index) return cx->code;
     for (int64_t line = 0; line < outer * inner; line++) {
         order o = {dtype, in[0].data, line / inner * n * inner + line % inner, inner,
@@ -125,7 +125,6 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
             if (wants_indices) ((int64_t *)out[1].data)[to] = index[i];
         }
     }
-    qb_temp_give(index);
     return QB_OK;
 }
 

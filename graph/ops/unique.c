@@ -99,10 +99,9 @@ static qb_status eval_compress(qb_ctx *cx, const qb_node *node, const qb_tensor 
     const choose_attrs *attrs = node->attrs;
     slices s;
     QB_TRY(slices_of(cx, &in[0], attrs->axis, &s));
-    int64_t *index = qb_temp_take(cx, (size_t)s.n, sizeof *index);
+    QB_RELEASED(qb_temp_give_at) int64_t *index = qb_temp_take(cx, (size_t)s.n, sizeof *index);
     if (!index) return cx->code;
     copy_slices(&s, index, find_true(&in[1], s.n, index), out[0].data);
-    qb_temp_give(index);
     return QB_OK;
 }
 
@@ -188,7 +187,7 @@ static qb_status infer_unique(qb_ctx *cx, const qb_infer_args *args) {
 static qb_status eval_unique(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const choose_attrs *attrs = node->attrs;
     slices s;
-    groups g;
+    QB_RELEASED(groups_release) groups g = {0};
     QB_TRY(slices_of(cx, &in[0], attrs->axis, &s));
     QB_TRY(group(cx, &s, attrs->sorted != 0, &g));
     int64_t *lists[4] = {0}; /* the outputs beside the slices themselves */
@@ -201,7 +200,6 @@ static qb_status eval_unique(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     }
     for (int64_t i = 0; i < s.n && lists[2]; i++) lists[2][i] = g.scratch[g.of[i]];
     copy_slices(&s, g.order, g.n, out[0].data);
-    groups_release(&g);
     return QB_OK;
 }
 

@@ -1,15 +1,27 @@
 /* Tensors in any layout as row-major floats. */
 #include "kernels/ref.h"
 
-static float element(const qb_tensor *t, int64_t i) {
+/* n elements from number `at` on, `step` apart. */
+static void run(const qb_tensor *t, int64_t at, int64_t step, int64_t n, float *out) {
     const qb_qparams *q = &t->desc.q;
     const float scale = q->n > 0 ? q->scale[0] : 1;
     const int32_t zero = q->n > 0 && q->zero ? q->zero[0] : 0;
+    const uint8_t *u8 = t->data;
+    const int8_t *s8 = t->data;
+    const float *f32 = t->data;
     switch (t->desc.dtype) {
-    case QB_DTYPE_U8: return scale * (float)(((const uint8_t *)t->data)[i] - zero);
-    case QB_DTYPE_S8: return scale * (float)(((const int8_t *)t->data)[i] - zero);
-    case QB_DTYPE_F32: return ((const float *)t->data)[i];
-    default: return (float)qb_number_get(t->desc.dtype, t->data, i);
+    case QB_DTYPE_U8:
+        for (int64_t k = 0; k < n; k++) out[k] = scale * (float)(u8[at + k * step] - zero);
+        break;
+    case QB_DTYPE_S8:
+        for (int64_t k = 0; k < n; k++) out[k] = scale * (float)(s8[at + k * step] - zero);
+        break;
+    case QB_DTYPE_F32:
+        for (int64_t k = 0; k < n; k++) out[k] = f32[at + k * step];
+        break;
+    default:
+        for (int64_t k = 0; k < n; k++)
+            out[k] = (float)qb_number_get(t->desc.dtype, t->data, at + k * step);
     }
 }
 
@@ -34,6 +46,7 @@ void qb_tensor_floats(const qb_tensor *tensor, float *out) {
                 at += channel / block * spatial * block + channel % block;
                 step = block;
             }
-            for (int64_t k = 0; k < spatial; k++) *out++ = element(tensor, at + k * step);
+            run(tensor, at, step, spatial, out);
+            out += spatial;
         }
 }

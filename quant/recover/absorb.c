@@ -104,13 +104,11 @@ static qb_status add_bias(qb_ctx *cx, qb_graph *graph, const char *name, const d
     qb_uses_release(&uses);
     if (!known) return qb_fail(cx, QB_STATUS_INTERNAL, "a bound graph has other layers");
     const int64_t n = qb_layer_outputs(&l);
-    float *bias = qb_alloc(cx, (size_t)n, sizeof *bias);
+    QB_FREED float *bias = qb_alloc(cx, (size_t)n, sizeof *bias);
     if (!bias) return cx->code;
     qb_layer_bias(graph, &l, bias);
     for (int64_t o = 0; o < n; o++) bias[o] = (float)((double)bias[o] + by[o]);
-    const qb_status status = qb_layer_set_bias(cx, graph, &l, bias);
-    qb_free(bias);
-    return status;
+    return qb_layer_set_bias(cx, graph, &l, bias);
 }
 
 static const char *name_of(const work *w, int32_t node) {
@@ -119,7 +117,7 @@ static const char *name_of(const work *w, int32_t node) {
 
 /* What the reader's sums lose: its weights times the shift. */
 static qb_status absorb(qb_ctx *cx, const work *w, const double *shift, const qb_layer *l) {
-    double *by = qb_alloc(cx, (size_t)qb_layer_outputs(l), sizeof *by);
+    QB_FREED double *by = qb_alloc(cx, (size_t)qb_layer_outputs(l), sizeof *by);
     if (!by) return cx->code;
     for (int64_t o = 0; o < qb_layer_outputs(l); o++)
         for (int64_t i = 0; i < l->n_in; i++) {
@@ -128,9 +126,7 @@ static qb_status absorb(qb_ctx *cx, const work *w, const double *shift, const qb
             for (int64_t k = 0; k < l->taps; k++)
                 by[o] += (double)weight[k] * shift[o / l->n_out * l->n_in + i];
         }
-    const qb_status status = add_bias(cx, w->state->graph, name_of(w, l->node), by);
-    qb_free(by);
-    return status;
+    return add_bias(cx, w->state->graph, name_of(w, l->node), by);
 }
 
 static qb_status move_bias(qb_ctx *cx, const work *w, const qb_layer *from, int32_t value) {

@@ -37,7 +37,7 @@ static qb_status measure(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
     (void)worker;
     const errors *m = user;
     const qb_replay_layer *l = m->layer;
-    float *scratch = qb_alloc(cx, m->count + 1, sizeof *scratch);
+    QB_FREED float *scratch = qb_alloc(cx, m->count + 1, sizeof *scratch);
     if (!scratch) return cx->code;
     const float *reference = qb_replay_floats(l, false, l->reference_output, i, NULL),
                 *quantized = qb_replay_floats(l, true, l->output, i, scratch);
@@ -50,7 +50,6 @@ static qb_status measure(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
         error[c] += d * ((double)reference[at] - (double)quantized[at]);
         slope[c] += d * d;
     }
-    qb_free(scratch);
     return QB_OK;
 }
 

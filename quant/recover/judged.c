@@ -97,21 +97,19 @@ static qb_status split(qb_ctx *cx, const qb_graph *graph, qb_graph_split *out) {
     for (int32_t i = 0; i < graph->n_outputs; i++)
         known = known && qb_shape_known(&graph->values[graph->outputs[i]].shape);
     if (known) return QB_OK;
-    qb_shape *shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *shapes);
+    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *shapes);
     if (!shapes) return cx->code;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         shapes[i] = graph->values[graph->inputs[i]].shape;
         for (int32_t d = 0; d < shapes[i].rank; d++)
             if (shapes[i].dim[d] < 0) shapes[i].dim[d] = d == 0 ? 1 : USUAL_SIDE;
     }
-    const qb_status status = qb_graph_split_at_sizes(cx, graph, shapes, out);
-    qb_free(shapes);
-    return status;
+    return qb_graph_split_at_sizes(cx, graph, shapes, out);
 }
 
 qb_status qb_judged_find(qb_ctx *cx, const qb_graph *graph, qb_judged *out) {
-    qb_graph_split parts;
-    qb_uses uses;
+    QB_RELEASED(qb_graph_split_release) qb_graph_split parts = {0};
+    QB_RELEASED(qb_uses_release) qb_uses uses = {0};
     *out = (qb_judged){0};
     QB_TRY(qb_uses_build(cx, graph, &uses));
     const qb_status status = split(cx, graph, &parts);
@@ -125,8 +123,6 @@ qb_status qb_judged_find(qb_ctx *cx, const qb_graph *graph, qb_judged *out) {
             (qb_judged_value){.name = graph->values[graph->outputs[0]].name, .n_parts = 1};
         out->n = out->n_parts = 1;
     }
-    qb_graph_split_release(&parts);
-    qb_uses_release(&uses);
     return status;
 }
 

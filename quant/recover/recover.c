@@ -25,11 +25,6 @@ enum { LAYER_SAMPLES = 32 };        /* that tell what each layer gained */
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 _Static_assert(sizeof known / sizeof known[0] <= QB_RECOVER_STEPS, "room for all steps");
 
-const qb_recovery *const *qb_recoveries(int32_t *n) {
-    *n = N_KNOWN;
-    return known;
-}
-
 /* ---- the list ---- */
 
 static bool names(const char *list, const char *name) {
@@ -49,14 +44,11 @@ qb_status qb_recover_check(qb_ctx *cx, const char *list) {
         for (int32_t i = 0; i < N_KNOWN; i++)
             found = found || (strlen(known[i]->name) == n && strncmp(at, known[i]->name, n) == 0);
         if (!found) {
-            qb_strbuf all = {0};
+            QB_RELEASED(qb_strbuf_release) qb_strbuf all = {0};
             for (int32_t i = 0; i < N_KNOWN; i++)
                 qb_strbuf_addf(&all, "%s%s", i ? ", " : "", known[i]->name);
-            const qb_status status =
-                qb_fail(cx, QB_STATUS_USAGE, "recover: unknown '%.*s': expected some of %s", (int)n,
-                        at, all.data ? all.data : "the known ones");
-            qb_strbuf_release(&all);
-            return status;
+            return qb_fail(cx, QB_STATUS_USAGE, "recover: unknown '%.*s': expected some of %s",
+                           (int)n, at, all.data ? all.data : "the known ones");
         }
         at += n + (at[n] == ',');
     }
@@ -73,11 +65,9 @@ qb_status qb_recover_quantize(qb_ctx *cx, const qb_recover_state *state, qb_grap
 
 static qb_status score(qb_ctx *cx, const qb_recover_state *state, const qb_graph *original,
                        const qb_calib_options *calibration, qb_graph_score *out) {
-    qb_graph *quantized;
+    QB_RELEASED(qb_graph_free_at) qb_graph *quantized = NULL;
     QB_TRY(qb_recover_quantize(cx, state, &quantized));
-    const qb_status status = state->options->score(cx, original, quantized, calibration, out);
-    qb_graph_free(quantized);
-    return status;
+    return state->options->score(cx, original, quantized, calibration, out);
 }
 
 bool qb_recover_is_less(const double *now, const double *before, int64_t n, double errors) {
@@ -126,12 +116,10 @@ static void state_release(qb_recover_state *state) {
 }
 
 static qb_status copy_table(qb_ctx *cx, const qb_table *table, qb_table **out) {
-    uint8_t *bytes;
+    QB_FREED uint8_t *bytes = NULL;
     size_t size;
     QB_TRY(qb_table_write(cx, table, &bytes, &size));
-    const qb_status status = qb_table_parse(cx, "ranges", bytes, size, out);
-    qb_free(bytes);
-    return status;
+    return qb_table_parse(cx, "ranges", bytes, size, out);
 }
 
 /* A copy to try a step on. */
@@ -396,18 +384,13 @@ static void report(const way *w, qb_recovered *out) {
 static qb_status add_layers(qb_ctx *cx, const qb_graph *graph, const qb_graph *before,
                             const qb_recover_state *state, const qb_calib_options *calibration,
                             qb_recovered *out) {
-    qb_samples samples = {0};
-    qb_graph *after = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_samples_load(cx, &calibration->loader, calibration->hold_back, true, LAYER_SAMPLES,
-                          QB_RECOVER_MEMORY / 4, &samples));
-    QB_GO(qb_recover_quantize(cx, state, &after));
+    QB_RELEASED(qb_samples_release) qb_samples samples = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *after = NULL;
+    QB_TRY(qb_samples_load(cx, &calibration->loader, calibration->hold_back, true, LAYER_SAMPLES,
+                           QB_RECOVER_MEMORY / 4, &samples));
+    QB_TRY(qb_recover_quantize(cx, state, &after));
     const qb_graph_pair was = {graph, before}, is = {state->reference, after};
-    QB_GO(qb_layer_gains(cx, &was, &is, &samples, out));
-out:
-    qb_graph_free(after);
-    qb_samples_release(&samples);
-    return status;
+    return qb_layer_gains(cx, &was, &is, &samples, out);
 }
 
 /* Bytes of the constants: what is near to 2 GiB is no single file any more. */

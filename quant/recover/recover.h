@@ -26,8 +26,6 @@ typedef struct qb_recovery {
     qb_status (*run)(qb_ctx *cx, struct qb_recover_state *state, int32_t *changed);
 } qb_recovery;
 
-const qb_recovery *const *qb_recoveries(int32_t *n);
-
 /* What a network's output is worth quantized, against a float graph, on samples held back. */
 typedef struct qb_graph_score {
     double sqnr_db, agreement; /* percent */

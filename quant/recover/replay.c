@@ -240,7 +240,7 @@ static void side_release(const qb_replay *r, side *s) {
 
 /* The most bytes of a sample that live at once. */
 static size_t most_bytes(qb_ctx *cx, const side *s) {
-    int32_t *left = qb_alloc(cx, (size_t)s->graph->n_values + 1, sizeof *left);
+    QB_FREED int32_t *left = qb_alloc(cx, (size_t)s->graph->n_values + 1, sizeof *left);
     size_t now = 0, most = 1;
     if (!left) return most;
     memcpy(left, s->readers, (size_t)s->graph->n_values * sizeof *left);
@@ -257,7 +257,6 @@ static size_t most_bytes(qb_ctx *cx, const side *s) {
             if (--left[v] == 0) now -= bytes_of(s, v, is_quantized(&s->graph->values[v]));
         }
     }
-    qb_free(left);
     return most;
 }
 

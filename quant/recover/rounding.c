@@ -47,7 +47,7 @@ static qb_status gather(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
     const block *b = user;
     const qb_patches *p = &b->weights->patches;
     const size_t size = (size_t)(p->n_in * p->taps);
-    float *scratch = qb_alloc(cx, b->most + size, sizeof *scratch);
+    QB_FREED float *scratch = qb_alloc(cx, b->most + size, sizeof *scratch);
     if (!scratch) return cx->code;
     const float *x = qb_replay_floats(b->layer, true, b->layer->input, i, scratch);
     for (int64_t g = 0; g < b->n_groups; g++)
@@ -57,7 +57,6 @@ static qb_status gather(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
             memcpy(b->x + (g * b->rows + i * b->each + r) * b->n, scratch + b->most + b->first,
                    (size_t)b->n * sizeof *b->x);
         }
-    qb_free(scratch);
     return QB_OK;
 }
 
@@ -139,12 +138,12 @@ static void descend(const block *b, int64_t g, int64_t o, const float *scale, in
 static qb_status round_channel(qb_ctx *cx, const block *b, int64_t g, int64_t o) {
     const int64_t channel = (b->group + g) * b->weights->layer.n_out + o;
     const float *scale = &b->weights->scale[channel];
-    double *e = qb_alloc(cx, 2 * (size_t)b->n, sizeof *e), sum = 0;
+    double sum = 0;
+    QB_FREED double *e = qb_alloc(cx, 2 * (size_t)b->n, sizeof *e);
     if (!e) return cx->code;
     descend(b, g, o, scale, b->q, e, e + b->n);
     for (int64_t k = 0; k < b->n; k++) sum += e[k] * b->mean[g * b->n + k];
     b->shift[channel] += sum * (double)*scale;
-    qb_free(e);
     return QB_OK;
 }
 

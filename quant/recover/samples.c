@@ -46,30 +46,26 @@ qb_status qb_samples_load(qb_ctx *cx, const qb_loader_options *loader, int64_t e
     qb_loader_options options = *loader;
     const int64_t count = qb_dataset_count(options.dataset);
     const int64_t backs = every > 1 ? count / every : 0, all = held_back ? backs : count - backs;
-    qb_loader *l = NULL;
+    QB_RELEASED(qb_loader_free_at) qb_loader *l = NULL;
     qb_batch batch = {0};
-    qb_samples s = {0};
+    QB_RELEASED(qb_samples_release) qb_samples s = {0};
     int64_t seen = 0;
     int32_t capacity = most;
-    qb_status status = QB_OK;
     options.batch = 1;
-    QB_GO(qb_loader_create(cx, &options, &l));
+    QB_TRY(qb_loader_create(cx, &options, &l));
     while (s.n < capacity) {
-        QB_GO(qb_loader_next(cx, l, &batch));
+        QB_TRY(qb_loader_next(cx, l, &batch));
         if (batch.n == 0) break;
         if (qb_is_held_back(batch.index[0], every) == held_back) {
-            if (!s.data) QB_GO(begin(cx, &batch, most, bytes, &capacity, &s));
+            if (!s.data) QB_TRY(begin(cx, &batch, most, bytes, &capacity, &s));
             const int64_t wanted =
                 all > capacity ? capacity : all; /* sample number i of `wanted` */
-            if (seen * wanted / all == s.n) QB_GO(take(cx, &batch, &s));
+            if (seen * wanted / all == s.n) QB_TRY(take(cx, &batch, &s));
             seen++;
         }
         qb_loader_give_back(l, &batch);
     }
     *out = s;
     s = (qb_samples){0};
-out:
-    qb_loader_free(l);
-    qb_samples_release(&s);
-    return status;
+    return QB_OK;
 }

@@ -264,7 +264,7 @@ static void number_channels(const qb_scales *s, int32_t value, float *data) {
 /* Where the channels went, by the axis that holds the most of them. */
 static qb_status place_moved(qb_ctx *cx, qb_scales *s, int32_t in, int32_t value,
                              const qb_tensor *out, bool *placed) {
-    int32_t *of = qb_alloc(cx, (size_t)qb_shape_count(&out->desc.shape) + 1, sizeof *of);
+    QB_FREED int32_t *of = qb_alloc(cx, (size_t)qb_shape_count(&out->desc.shape) + 1, sizeof *of);
     if (!of) return cx->code;
     qb_status status = QB_OK;
     *placed = false;
@@ -279,7 +279,6 @@ static qb_status place_moved(qb_ctx *cx, qb_scales *s, int32_t in, int32_t value
             s->of[s->first[value] + c] = s->of[s->first[in] + of[c]];
         *placed = status == QB_OK;
     }
-    qb_free(of);
     return status;
 }
 
@@ -429,25 +428,22 @@ static qb_status visit(qb_ctx *cx, qb_scales *s, int32_t index) {
 }
 
 qb_status qb_scales_find(qb_ctx *cx, const qb_graph *graph, qb_scales *out) {
-    qb_scales s = {.graph = graph};
-    qb_status status = QB_OK;
-    QB_GO(qb_arena_create(cx, &s.arena));
-    QB_GO(qb_uses_build(cx, graph, &s.uses));
+    QB_RELEASED(qb_scales_release) qb_scales s = {.graph = graph};
+    QB_TRY(qb_arena_create(cx, &s.arena));
+    QB_TRY(qb_uses_build(cx, graph, &s.uses));
     s.axis = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.axis);
     s.origin = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.origin);
     s.moved = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.moved);
     s.first = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.first);
     s.role = qb_arena_alloc(cx, s.arena, (size_t)graph->n_nodes, sizeof *s.role);
     s.constant = qb_arena_alloc(cx, s.arena, (size_t)graph->n_nodes, sizeof *s.constant);
-    if (!s.axis || !s.origin || !s.moved || !s.first || !s.role || !s.constant) QB_GO(cx->code);
+    if (!s.axis || !s.origin || !s.moved || !s.first || !s.role || !s.constant) return cx->code;
     for (int32_t v = 0; v < graph->n_values; v++) s.axis[v] = s.origin[v] = -1;
-    for (int32_t i = 0; i < graph->n_nodes; i++) QB_GO(visit(cx, &s, i));
+    for (int32_t i = 0; i < graph->n_nodes; i++) QB_TRY(visit(cx, &s, i));
     for (int32_t i = 0; i < graph->n_outputs; i++) pin(&s, graph->outputs[i]);
     *out = s;
     s = (qb_scales){0};
-out:
-    qb_scales_release(&s);
-    return status;
+    return QB_OK;
 }
 
 void qb_scales_release(qb_scales *s) {

@@ -49,23 +49,20 @@ static qb_status take(qb_ctx *cx, qb_trials *p, qb_hash plan, size_t *keep) {
 }
 
 qb_status qb_trials_open(qb_ctx *cx, const char *path, qb_hash plan, bool resume, qb_trials *out) {
-    qb_trials p = {0};
+    QB_RELEASED(qb_trials_close) qb_trials p = {0};
     size_t keep = 0;
-    qb_status status = QB_OK;
     *out = p;
     if (!path) return QB_OK;
     if (!(p.path = qb_strdup(cx, path))) return cx->code;
-    if (resume && qb_path_exists(path)) QB_GO(take(cx, &p, plan, &keep));
+    if (resume && qb_path_exists(path)) QB_TRY(take(cx, &p, plan, &keep));
     /* replaced: a link of that name is not followed */
-    QB_GO(qb_file_write(cx, path, keep > 0 ? (const char *)p.map.data : "", keep));
+    QB_TRY(qb_file_write(cx, path, keep > 0 ? (const char *)p.map.data : "", keep));
     p.stream = fopen(path, "ae");
-    if (!p.stream) QB_GO(qb_fail_errno(cx, "%s", path));
-    if (keep == 0) QB_GO(append(cx, &p, &plan, sizeof plan));
+    if (!p.stream) return qb_fail_errno(cx, "%s", path);
+    if (keep == 0) QB_TRY(append(cx, &p, &plan, sizeof plan));
     *out = p;
+    p = (qb_trials){0};
     return QB_OK;
-out:
-    qb_trials_close(&p);
-    return status;
 }
 
 void qb_trials_close(qb_trials *p) {

@@ -7,12 +7,11 @@
 static qb_status layer_named(qb_ctx *cx, const qb_graph *graph, const char *name, qb_layer *out,
                              bool *known) {
     const int32_t node = qb_graph_writer(graph, name);
-    qb_uses uses;
+    QB_RELEASED(qb_uses_release) qb_uses uses = {0};
     *known = false;
     if (node < 0) return QB_OK;
     QB_TRY(qb_uses_build(cx, graph, &uses));
     *known = qb_layer_of(graph, &uses, node, out);
-    qb_uses_release(&uses);
     return QB_OK;
 }
 
@@ -45,28 +44,25 @@ static qb_status fill(qb_ctx *cx, const qb_graph *graph, const qb_layer *referen
 
 qb_status qb_layer_weights_of(qb_ctx *cx, const qb_recover_state *state,
                               const qb_replay_layer *layer, qb_layer_weights *out, bool *known) {
-    qb_layer_weights w = {0};
+    QB_RELEASED(qb_layer_weights_release) qb_layer_weights w = {0};
     qb_layer reference, own;
     bool in_reference, in_own;
-    qb_status status = QB_OK;
     *known = false;
-    QB_GO(layer_named(cx, state->reference, name_of(layer), &reference, &in_reference));
-    QB_GO(layer_named(cx, state->graph, name_of(layer), &own, &in_own));
-    QB_GO(qb_uses_build(cx, layer->quantized, &w.uses));
+    QB_TRY(layer_named(cx, state->reference, name_of(layer), &reference, &in_reference));
+    QB_TRY(layer_named(cx, state->graph, name_of(layer), &own, &in_own));
+    QB_TRY(qb_uses_build(cx, layer->quantized, &w.uses));
     if (!in_reference || !in_own ||
         !qb_layer_of_quantized(layer->quantized, &w.uses, layer->group->node[0], &w.layer))
-        goto out;
-    QB_GO(fill(cx, layer->quantized, &reference, &own, state->graph, &w));
+        return QB_OK;
+    QB_TRY(fill(cx, layer->quantized, &reference, &own, state->graph, &w));
     w.can_shift =
         (own.bias_node >= 0 || own.takes_bias) && (w.layer.bias_node >= 0 || w.layer.takes_bias);
     w.has_patches = qb_patches_of(cx, layer->quantized, &w.layer, &w.patches) == QB_OK;
     if (!w.has_patches) qb_ctx_clear(cx);
     *known = true;
     *out = w;
+    w = (qb_layer_weights){0};
     return QB_OK;
-out:
-    qb_layer_weights_release(&w);
-    return status;
 }
 
 void qb_layer_weights_release(qb_layer_weights *w) {

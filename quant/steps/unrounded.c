@@ -21,11 +21,10 @@ static qb_status take(qb_ctx *cx, qb_graph *graph, const qb_layer *own, const qb
 
 static qb_status run(qb_ctx *cx, qb_quant_state *s) {
     const qb_graph *unrounded = s->options->unrounded;
-    qb_uses uses = {0}, before = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_uses_release) qb_uses uses = {0}, before = {0};
     if (!unrounded) return QB_OK;
-    QB_GO(qb_uses_build(cx, s->graph, &uses));
-    QB_GO(qb_uses_build(cx, unrounded, &before));
+    QB_TRY(qb_uses_build(cx, s->graph, &uses));
+    QB_TRY(qb_uses_build(cx, unrounded, &before));
     for (int32_t g = 0; g < s->groups.n; g++) {
         const int32_t node = s->groups.group[g].node[0];
         qb_layer own, from;
@@ -33,12 +32,9 @@ static qb_status run(qb_ctx *cx, qb_quant_state *s) {
         const char *name = s->graph->values[s->graph->nodes[node].out[0]].name;
         const int32_t there = qb_graph_writer(unrounded, name);
         if (there >= 0 && qb_layer_of(unrounded, &before, there, &from))
-            QB_GO(take(cx, s->graph, &own, &from, unrounded));
+            QB_TRY(take(cx, s->graph, &own, &from, unrounded));
     }
-out:
-    qb_uses_release(&uses);
-    qb_uses_release(&before);
-    return status;
+    return QB_OK;
 }
 
 const qb_quant_step qb_quant_step_unrounded = {.name = "unrounded", .run = run};

@@ -52,14 +52,13 @@ static int32_t weight_axis(const qb_quant_state *s, const qb_group *group) {
 static qb_status channel_bounds(qb_ctx *cx, const float *w, channels c,
                                 const qb_weight_range *range, float *bound) {
     const size_t row = (size_t)c.inner * sizeof *w;
-    float *own = qb_alloc(cx, (size_t)(c.outer * c.inner), sizeof *own);
+    QB_FREED float *own = qb_alloc(cx, (size_t)(c.outer * c.inner), sizeof *own);
     if (!own) return cx->code;
     for (int64_t k = 0; k < c.n; k++) {
         for (int64_t o = 0; o < c.outer; o++)
             memcpy(own + o * c.inner, w + (o * c.n + k) * c.inner, row);
         bound[k] = range->bound(own, c.outer * c.inner);
     }
-    qb_free(own);
     return QB_OK;
 }
 

@@ -3,7 +3,7 @@
 # ctest-labels: plain
 . "$1/tests/support/cli.sh"
 
-demo 100 40
+demo 5 20
 cd demo || exit 1
 
 # --best, --precision best and --int8 with another type are one thing; what was chosen can be had

@@ -4,7 +4,7 @@
 # ctest-labels: slow, ctest-timeout: 300
 . "$1/tests/support/cli.sh"
 
-demo 64 64
+demo 5 5
 cd demo
 rm -f compare.json
 make() { python3 "$QB_SOURCE/tests/support/make_shards.py" "$@"; }

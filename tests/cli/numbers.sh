@@ -5,7 +5,7 @@
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3"
 
-demo 100 100
+demo 5 20
 cd demo || exit 1
 expect 0 "$QBENCH" build --precision int8 -o a.qbe
 cp "$work/.out" build.txt

@@ -2,7 +2,7 @@
 # calibrate --recover and what takes the recovered model: compare, quantize --for, build.
 # ctest-timeout: 400, ctest-labels: slow
 . "$1/tests/support/cli.sh"
-demo 60 40
+demo 60 5
 cd demo || exit 1
 cat >qbench.yaml <<END
 model: model.onnx

@@ -5,7 +5,7 @@
 . "$1/tests/support/cli.sh"
 schemas=$1/docs/formats/schema
 
-demo 100 40
+demo 5 20
 cd demo || exit 1
 search=("$QBENCH" search --model model.onnx --data test --samples 120 --no-figures)
 

@@ -22,7 +22,7 @@ same_record() { # A.json B.json
     same_bytes a.stripped b.stripped
 }
 
-demo 64 64
+demo 5 20
 cd demo
 mv ../strip.py .
 few="--samples 50 --duration 0.02 --no-figures --data test --thumbnails 16"

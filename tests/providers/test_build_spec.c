@@ -74,32 +74,35 @@ typedef struct option {
     const char *given; /* "--NAME=..."; the cache's path is added where it ends with = */
     const char *also;  /* what it needs, given without it as well */
     bool (*asked)(const qb_build_spec *spec);
+    int run;              /* options of one run are given together: none has another's member */
     const char *commands; /* "" : all that have the row; else these */
 } option;
 
 static const option options[] = {
-    {"backends", "--backends=cuda,ref", NULL, on_list, ""},
-    {"backend", "--backend=cuda,ref", NULL, on_list, ""},
-    {"providers", "--providers=cuda", NULL, on_provider, ""},
-    {"devices", "--devices=1", ON_GPU, on_second, ""},
-    {"device", "--device=1", ON_GPU, on_second, ""},
-    {"timingCacheFile", "--timingCacheFile=", NULL, with_cache, ""},
-    {"no-mixing", "--no-mixing", NULL, unmixed, /* a search decides each group's precision itself */
+    {"backends", "--backends=cuda,ref", NULL, on_list, 0, ""},
+    {"backend", "--backend=cuda,ref", NULL, on_list, 1, ""},
+    {"providers", "--providers=cuda", NULL, on_provider, 2, ""},
+    {"devices", "--devices=1", ON_GPU, on_second, 3, ""},
+    {"device", "--device=1", ON_GPU, on_second, 4, ""},
+    {"timingCacheFile", "--timingCacheFile=", NULL, with_cache, 0, ""},
+    {"no-mixing", "--no-mixing", NULL, unmixed,
+     0, /* a search decides each group's precision itself */
      "calibrate compare build bench inspect run data doctor"},
-    {"tacticSources", "--tacticSources=-CUDNN", NULL, without_cudnn, ""},
-    {"max-size", "--max-size=y=1", NULL, with_sizes, /* refused here, where all sizes are known: */
+    {"tacticSources", "--tacticSources=-CUDNN", NULL, without_cudnn, 0, ""},
+    {"max-size", "--max-size=y=1", NULL, with_sizes,
+     0, /* refused here, where all sizes are known: */
      "cli.late_sizes"},
-    {"memPoolSize", "--memPoolSize=workspace:1G", NULL, limited, ""},
-    {"time-tactics", "--time-tactics", NULL, timed, ""},
-    {"no-check", "--no-check", NULL, unchecked, "build bench compare run"},
-    {"precision", "--precision=fp16", ON_GPU, in_f16, "build bench inspect"},
-    {"precision", "--precision=tf32", ON_GPU, in_tf32, "build bench inspect"},
-    {"fp16", "--fp16", ON_GPU, in_f16, /* not beside the --precision that build has here */
+    {"memPoolSize", "--memPoolSize=workspace:1G", NULL, limited, 0, ""},
+    {"time-tactics", "--time-tactics", NULL, timed, 0, ""},
+    {"no-check", "--no-check", NULL, unchecked, 0, "build bench compare run"},
+    {"precision", "--precision=fp16", ON_GPU, in_f16, 3, "build bench inspect"},
+    {"precision", "--precision=tf32", ON_GPU, in_tf32, 4, "build bench inspect"},
+    {"fp16", "--fp16", ON_GPU, in_f16, 5, /* not beside the --precision that build has here */
      "calibrate compare bench inspect run search data doctor"},
-    {"maxShapes", "--maxShapes=image:3x3x8x8", NULL, in_profiles, ""},
-    {"threads", "--threads=1", NULL, in_one_thread, "build bench inspect"},
+    {"maxShapes", "--maxShapes=image:3x3x8x8", NULL, in_profiles, 1, ""},
+    {"threads", "--threads=1", NULL, in_one_thread, 0, "build bench inspect"},
 };
-enum { OPTIONS = sizeof options / sizeof *options };
+enum { OPTIONS = sizeof options / sizeof *options, RUNS = 6 };
 
 /* ---- commands ---- */
 
@@ -143,9 +146,9 @@ static bool takes(const qb_command *command, const char *name) {
     return false;
 }
 
-/* Runs a command with two more words (NULL: none); its builds, of at least one, are in `built`. */
-static void start(int which, const char *also, const char *given) {
-    const char *words[WORDS + 8] = {
+/* Runs a command with more words; its builds, of at least one, are in `built`. */
+static void start(int which, const char *const *given, int n_given) {
+    const char *words[WORDS + OPTIONS + 8] = {
         commands[which].name, "--quiet", "--model", model, "-o", folder};
     int n = 6;
     qb_ctx cx;
@@ -153,8 +156,7 @@ static void start(int which, const char *also, const char *given) {
     qb_ctx_init(&cx);
     cx.log = &log;
     for (int i = 0; i < WORDS && commands[which].word[i]; i++) words[n++] = commands[which].word[i];
-    if (also) words[n++] = also;
-    if (given) words[n++] = given;
+    for (int i = 0; i < n_given; i++) words[n++] = given[i];
     n_built = 0;
     fflush(stdout);
     const int kept = dup(STDOUT_FILENO), nowhere = open("/dev/null", O_WRONLY);
@@ -167,7 +169,7 @@ static void start(int which, const char *also, const char *given) {
     close(kept);
     const bool may_find = strcmp(command->name, "data doctor") == 0; /* of random weights */
     if (status != QB_OK && !(may_find && status == QB_STATUS_CHECK))
-        fail_msg("%s %s: %s", command->name, given ? given : "", cx.message);
+        fail_msg("%s ... %s: %s", command->name, words[n - 1], cx.message);
     assert_in_range(n_built, 1, BUILDS - 1);
 }
 
@@ -178,7 +180,7 @@ static bool applies(int which, const option *o) {
 
 /* Without the option some engine is not as it asks, else this would prove nothing. */
 static void check_before(int which, const char *also) {
-    start(which, also, NULL);
+    start(which, &also, also != NULL);
     for (const option *o = options; o < options + OPTIONS; o++) {
         if (o->also != also || !applies(which, o)) continue;
         int others = 0;
@@ -187,14 +189,25 @@ static void check_before(int which, const char *also) {
     }
 }
 
-static void check_after(int which, const option *o) {
-    char given[2 * QB_TEST_PATH];
-    const bool path = o->given[strlen(o->given) - 1] == '=';
-    snprintf(given, sizeof given, "%s%s", o->given, path ? cache : "");
-    start(which, o->also, given);
-    for (int i = 0; i < n_built; i++)
-        if (!o->asked(&built[i]))
-            fail_msg("%s %s: engine %d of %d", commands[which].name, given, i, n_built);
+/* The options of one run that the command takes, all at once. */
+static void check_after(int which, int run) {
+    static char given[OPTIONS][2 * QB_TEST_PATH];
+    const char *words[OPTIONS + 1];
+    const option *asked[OPTIONS];
+    int n = 0, n_words = 0;
+    for (const option *o = options; o < options + OPTIONS; o++) {
+        if (o->run != run || !applies(which, o)) continue;
+        const bool path = o->given[strlen(o->given) - 1] == '=';
+        snprintf(given[n], sizeof *given, "%s%s", o->given, path ? cache : "");
+        if (n == 0 && o->also) words[n_words++] = o->also;
+        words[n_words++] = given[n];
+        asked[n++] = o;
+    }
+    if (n > 0) start(which, words, n_words);
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < n_built; i++)
+            if (!asked[k]->asked(&built[i]))
+                fail_msg("%s %s: engine %d of %d", commands[which].name, given[k], i, n_built);
 }
 
 static void every_option_reaches_every_engine(void **state) {
@@ -202,8 +215,7 @@ static void every_option_reaches_every_engine(void **state) {
     for (int c = 0; c < COMMANDS; c++) {
         check_before(c, NULL);
         check_before(c, ON_GPU);
-        for (const option *o = options; o < options + OPTIONS; o++)
-            if (applies(c, o)) check_after(c, o);
+        for (int run = 0; run < RUNS; run++) check_after(c, run);
     }
 }
 
@@ -259,7 +271,7 @@ static int set_up(void **state) {
     assert_true(file && fputs(text, file) >= 0 && fclose(file) == 0);
     fake_device_is_there = true;
     if (chdir(folder) != 0) return 1;
-    start(0, NULL, NULL);
+    start(0, NULL, 0);
     return 0;
 }
 

@@ -87,18 +87,16 @@ static qb_status look_across(qb_ctx *cx, const qb_data_case *data, const item *a
 }
 
 static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    item *all;
+    QB_FREED item *all = NULL;
     int64_t n;
     QB_TRY(sort_samples(cx, data, &all, &n));
     qb_status status = QB_OK;
-    for (int32_t s = 0; s < data->n_sets; s++) QB_GO(look_within(cx, data, all, n, s, out));
+    for (int32_t s = 0; s < data->n_sets; s++) QB_TRY(look_within(cx, data, all, n, s, out));
     if (data->n_sets > 1) status = look_across(cx, data, all, n, out);
     if (data->scores_on_calibration)
         status = qb_diagnosis_say(
             cx, out, QB_FINDING_NOTE, "name a set that was held out: data.evaluation",
             "%s is calibration and evaluation data: the score flatters", data->set[0].path);
-out:
-    qb_free(all);
     return status;
 }
 

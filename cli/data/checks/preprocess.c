@@ -207,7 +207,7 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     qb_project few = *data->project;
     if (few.samples == 0 || few.samples > SAMPLES) few.samples = SAMPLES;
     few.strict = false;
-    qb_dataset *dataset;
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = NULL;
     qb_loader_options loader;
     qb_status status =
         qb_stage_data(cx, &few, data->graph, set->path, (qb_split){0}, &dataset, &loader);
@@ -217,7 +217,6 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     const qb_log before = qb_data_check_hush(cx);
     status = compare(cx, data, &loader, out);
     qb_data_check_unhush(cx, &before);
-    qb_dataset_close(dataset);
     return status;
 }
 

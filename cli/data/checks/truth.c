@@ -27,7 +27,7 @@ static void look_at_box(const qb_coco_image *image, const qb_coco_object *o, box
 
 static qb_status count_boxes(qb_ctx *cx, const qb_survey *set, boxes *b) {
     const qb_coco *t = qb_dataset_truth(set->dataset);
-    qb_coco_by_image by;
+    QB_RELEASED(qb_coco_by_image_release) qb_coco_by_image by = {0};
     b->count = qb_alloc(cx, (size_t)t->n_categories, sizeof *b->count);
     if (!b->count) return cx->code;
     QB_TRY(qb_coco_by_image_create(cx, t, &by));
@@ -39,7 +39,6 @@ static qb_status count_boxes(qb_ctx *cx, const qb_survey *set, boxes *b) {
         b->without++;
         qb_some_names_add(&b->empty, qb_dataset_sample_name(set->dataset, i));
     }
-    qb_coco_by_image_release(&by);
     return QB_OK;
 }
 

@@ -7,7 +7,7 @@
 
 /* The first executable of this name in PATH; NULL when there is none. New memory. */
 static char *find_program(qb_ctx *cx, const char *name) {
-    char *folders = qb_strdup(cx, getenv("PATH") ? getenv("PATH") : "");
+    QB_FREED char *folders = qb_strdup(cx, getenv("PATH") ? getenv("PATH") : "");
     char *rest, *found = NULL;
     for (char *folder = folders ? strtok_r(folders, ":", &rest) : NULL; folder && !found;
          folder = strtok_r(NULL, ":", &rest)) {
@@ -16,12 +16,11 @@ static char *find_program(qb_ctx *cx, const char *name) {
         qb_free(found);
         found = NULL;
     }
-    qb_free(folders);
     return found;
 }
 
 static qb_status look(qb_ctx *cx, qb_finding *out) {
-    char *program = find_program(cx, "gnuplot");
+    QB_FREED char *program = find_program(cx, "gnuplot");
     if (cx->code != QB_OK) return cx->code;
     qb_status status =
         program ? qb_found(cx, out, QB_FINDING_GOOD, NULL, "%s", program)
@@ -29,7 +28,6 @@ static qb_status look(qb_ctx *cx, qb_finding *out) {
                            "charts are left out (their data is written); apt-get install "
                            "gnuplot-nox",
                            "not in PATH");
-    qb_free(program);
     return status;
 }
 

@@ -59,7 +59,7 @@ static qb_status parse(fixture *f, const char *line) {
         if (*p) *p++ = '\0';
     }
     argv[argc] = NULL;
-    return qb_opt_parse(&f->cx, table, argc, argv, &f->o, &f->rest);
+    return qb_opt_parse(&f->cx, table, NULL, argc, argv, &f->o, &f->rest);
 }
 
 static void all_spellings_mean_the_same(void **state) {
@@ -119,7 +119,7 @@ static void command_without_arguments_refuses_them(void **state) {
     fixture *f = *state;
     char program[] = "qbench", word[] = "model.onnx";
     char *argv[] = {program, word, NULL};
-    assert_fails(&f->cx, qb_opt_parse(&f->cx, table, 2, argv, &f->o, NULL), QB_STATUS_USAGE);
+    assert_fails(&f->cx, qb_opt_parse(&f->cx, table, NULL, 2, argv, &f->o, NULL), QB_STATUS_USAGE);
     assert_message(&f->cx, "model.onnx");
 }
 

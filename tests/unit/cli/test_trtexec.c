@@ -47,8 +47,7 @@ static void the_others_are_parsed_and_accepted_or_refused(void **state) {
             void *options = qb_alloc(&cx, 1, bench->options_size);
             assert_non_null(options);
             snprintf(word, sizeof word, "--%s%s", f->name, with_value ? "=1" : "");
-            assert_ok(&cx,
-                      qb_opt_parse_also(&cx, bench->options, bench->also, 2, argv, options, &rest));
+            assert_ok(&cx, qb_opt_parse(&cx, bench->options, bench->also, 2, argv, options, &rest));
             const qb_opt_list *given =
                 (const qb_opt_list *)(void *)((char *)options + row(bench->also, f->name)->offset);
             assert_int_equal(given->n, 2);
@@ -87,8 +86,8 @@ static void threads_need_no_number(void **state) {
         assert_non_null(common);
         common->threads = -1;
         memcpy(argv, rows[i].argv, sizeof argv);
-        assert_ok(&cx, qb_opt_parse_also(&cx, bench->options, bench->also, rows[i].argc, argv,
-                                         common, &rest));
+        assert_ok(
+            &cx, qb_opt_parse(&cx, bench->options, bench->also, rows[i].argc, argv, common, &rest));
         assert_int_equal(common->threads, rows[i].threads);
         qb_free(common);
     }
