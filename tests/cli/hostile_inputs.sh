@@ -231,6 +231,10 @@ refused 1 "segment.onnx: initializer 0 '': segments of tensors are not supported
 { cat once.onnx && printf '\x42\x02\x10\x07'; } >opsets.onnx
 refused 1 "opsets.onnx: opset of domain '': version 17 and 7" "$QBENCH" inspect opsets.onnx
 
+sparse="$(node Constant none c)$(field 2a "$(text 0a sparse_value)a0010b")"
+model sparse.onnx "$(field 0a "$sparse")$(field 0a "$(node Add '' y x c)")$(text 12 g)$(field 5a "$(port x 1)")$(field 62 "$(port y 1)")"
+refused 1 "Constant .opset 17.: attribute sparse_value is not supported; node 0 'none'" "$QBENCH" inspect sparse.onnx
+
 # ---- branches, loops and functions that contradict themselves ----
 
 truth="$(text 0a c)$(field 12 "$(field 0a 08091200)")" # an input: a scalar of bools
