@@ -13,6 +13,7 @@
 #include "graph/plugin.h"
 
 #define IMAGE_MAX ((size_t)1 << 30)
+#define THREADS_MAX 4096
 
 _Static_assert(QBENCH_MAX_RANK == QB_MAX_RANK, "shapes are copied");
 
@@ -51,11 +52,18 @@ static qbench_status outer(qb_status status) {
     }
 }
 
-/* The session's context without the error of an earlier call. */
-static qb_ctx *begin(qbench_session *session) {
-    qb_ctx_clear(&session->cx);
-    return &session->cx;
-}
+/* Declares the session's context, without the error of an earlier call. A call without a session
+ * has nowhere to put its own. */
+#define BEGIN(cx, session)                                                                         \
+    if (!(session)) return QBENCH_INVALID;                                                         \
+    qb_ctx *const cx = &(session)->cx;                                                             \
+    qb_ctx_clear(cx)
+
+/* Ends the call where an argument is missing, under the name that the header gives it. */
+#define NEED(cx, argument)                                                                         \
+    if (!(argument))                                                                               \
+    return outer(qb_fail((cx), QB_STATUS_INVALID, "%s: %s: expected a pointer, got NULL",          \
+                         __func__, #argument))
 
 const char *qbench_version(void) { return QB_VERSION; }
 
@@ -72,7 +80,7 @@ void qbench_session_free(qbench_session *session) {
 }
 
 qbench_status qbench_session_trust(qbench_session *session, const char *key, int no_machine_code) {
-    qb_ctx *cx = begin(session);
+    BEGIN(cx, session);
     char *copy = key ? qb_strdup(cx, key) : NULL;
     if (key && !copy) return outer(cx->code);
     qb_free(session->key);
@@ -82,10 +90,13 @@ qbench_status qbench_session_trust(qbench_session *session, const char *key, int
     return QBENCH_OK;
 }
 
-const char *qbench_error(const qbench_session *session) { return session->cx.message; }
+const char *qbench_error(const qbench_session *session) {
+    return session ? session->cx.message : "";
+}
 
 qbench_status qbench_plugin_load(qbench_session *session, const char *path) {
-    qb_ctx *cx = begin(session);
+    BEGIN(cx, session);
+    NEED(cx, path);
     qb_status status = cx->plugins ? QB_OK : qb_plugins_create(cx, &cx->plugins);
     return outer(status == QB_OK ? qb_plugins_load(cx, cx->plugins, path) : status);
 }
@@ -107,7 +118,9 @@ static qb_status wrap_engine(qb_ctx *cx, qb_engine *inner, const char *path, qbe
 }
 
 qbench_status qbench_engine_load(qbench_session *session, const char *path, qbench_engine **out) {
-    qb_ctx *cx = begin(session);
+    BEGIN(cx, session);
+    NEED(cx, path);
+    NEED(cx, out);
     qb_engine *inner;
     qb_status status = qb_engine_load(cx, path, &inner);
     return outer(status == QB_OK ? wrap_engine(cx, inner, path, out) : status);
@@ -146,6 +159,9 @@ static qb_status take_ranges(qb_ctx *cx, const qb_graph *graph, const qbench_bui
                              qb_profile **out, int32_t *n) {
     const size_t inputs = (size_t)graph->n_inputs;
     int32_t count = 0;
+    if (o->n_ranges < 0 || (o->n_ranges > 0 && !o->ranges))
+        return qb_fail(cx, QB_STATUS_INVALID, "n_ranges: %d, but there are no ranges",
+                       (int)o->n_ranges);
     for (int32_t i = 0; i < o->n_ranges; i++) {
         if (o->ranges[i].profile < 0 || o->ranges[i].profile >= o->n_ranges)
             return bad_range(cx, &o->ranges[i], "profiles are numbered from 0 on, without gaps");
@@ -177,13 +193,13 @@ static qb_status take_ranges(qb_ctx *cx, const qb_graph *graph, const qbench_bui
 }
 
 int32_t qbench_engine_n_profiles(const qbench_engine *engine) {
-    return qb_engine_n_profiles(engine->engine);
+    return engine ? qb_engine_n_profiles(engine->engine) : 0;
 }
 
 qbench_status qbench_engine_range(const qbench_engine *engine, int32_t profile, int32_t i,
                                   qbench_range *out) {
-    if (profile < 0 || profile >= qb_engine_n_profiles(engine->engine) || i < 0 ||
-        i >= qb_engine_n_inputs(engine->engine))
+    if (!engine || !out || profile < 0 || profile >= qb_engine_n_profiles(engine->engine) ||
+        i < 0 || i >= qb_engine_n_inputs(engine->engine))
         return QBENCH_INVALID;
     const qb_profile *p = qb_engine_profile(engine->engine, profile);
     *out = (qbench_range){.input = qb_engine_input_name(engine->engine, i),
@@ -202,6 +218,12 @@ static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options 
     const qb_optimize_options all = {0};
     const char *backends = o->backends;
     char *missing = NULL;
+    if (o->batch < 0)
+        return qb_fail(cx, QB_STATUS_INVALID, "batch: expected 0 or more, got %lld",
+                       (long long)o->batch);
+    if (o->threads < 0 || o->threads > THREADS_MAX)
+        return qb_fail(cx, QB_STATUS_INVALID, "threads: expected 0 to %d, got %d", THREADS_MAX,
+                       (int)o->threads);
     if (backends && o->providers)
         return qb_fail(cx, QB_STATUS_INVALID, "backends and providers: give one");
     if (o->providers) QB_TRY(qb_providers_choose(cx, o->providers, &backends, &missing));
@@ -223,7 +245,9 @@ static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options 
 qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path,
                                   const qbench_build_options *options, qbench_engine **out) {
     static const qbench_build_options usual = {0};
-    qb_ctx *cx = begin(session);
+    BEGIN(cx, session);
+    NEED(cx, onnx_path);
+    NEED(cx, out);
     qb_engine *inner;
     qb_status status = build(cx, onnx_path, options ? options : &usual, &inner);
     return outer(status == QB_OK ? wrap_engine(cx, inner, onnx_path, out) : status);
@@ -231,8 +255,11 @@ qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path
 
 qbench_status qbench_engine_save(qbench_session *session, const qbench_engine *engine,
                                  const char *path) {
+    BEGIN(cx, session);
+    NEED(cx, engine);
+    NEED(cx, path);
     const qb_engine_origin origin = {.model = engine->model};
-    return outer(qb_engine_save(begin(session), engine->engine, &origin, path));
+    return outer(qb_engine_save(cx, engine->engine, &origin, path));
 }
 
 void qbench_engine_free(qbench_engine *engine) {
@@ -243,17 +270,17 @@ void qbench_engine_free(qbench_engine *engine) {
 }
 
 const char *qbench_engine_provider(const qbench_engine *engine) {
-    qb_provider_count n;
-    qb_providers_count(engine->engine, &n);
+    qb_provider_count n = {0};
+    if (engine) qb_providers_count(engine->engine, &n);
     return n.cuda > 0 ? "cuda" : "cpu";
 }
 
 int32_t qbench_engine_n_inputs(const qbench_engine *engine) {
-    return qb_engine_n_inputs(engine->engine);
+    return engine ? qb_engine_n_inputs(engine->engine) : 0;
 }
 
 int32_t qbench_engine_n_outputs(const qbench_engine *engine) {
-    return qb_engine_n_outputs(engine->engine);
+    return engine ? qb_engine_n_outputs(engine->engine) : 0;
 }
 
 static void describe(const char *name, const qb_desc *desc, qbench_tensor *out) {
@@ -265,30 +292,32 @@ static void describe(const char *name, const qb_desc *desc, qbench_tensor *out) 
 }
 
 static qbench_status describe_input(const qb_engine *engine, int32_t i, qbench_tensor *out) {
-    if (i < 0 || i >= qb_engine_n_inputs(engine)) return QBENCH_INVALID;
+    if (!engine || !out || i < 0 || i >= qb_engine_n_inputs(engine)) return QBENCH_INVALID;
     describe(qb_engine_input_name(engine, i), qb_engine_input(engine, i), out);
     return QBENCH_OK;
 }
 
 static qbench_status describe_output(const qb_engine *engine, int32_t i, qbench_tensor *out) {
-    if (i < 0 || i >= qb_engine_n_outputs(engine)) return QBENCH_INVALID;
+    if (!engine || !out || i < 0 || i >= qb_engine_n_outputs(engine)) return QBENCH_INVALID;
     describe(qb_engine_output_name(engine, i), qb_engine_output(engine, i), out);
     return QBENCH_OK;
 }
 
 qbench_status qbench_engine_input(const qbench_engine *engine, int32_t i, qbench_tensor *out) {
-    return describe_input(engine->engine, i, out);
+    return describe_input(engine ? engine->engine : NULL, i, out);
 }
 
 qbench_status qbench_engine_output(const qbench_engine *engine, int32_t i, qbench_tensor *out) {
-    return describe_output(engine->engine, i, out);
+    return describe_output(engine ? engine->engine : NULL, i, out);
 }
 
 /* ---- execution ---- */
 
 qbench_status qbench_context_create(qbench_session *session, const qbench_engine *engine,
                                     qbench_context **out) {
-    qb_ctx *cx = begin(session);
+    BEGIN(cx, session);
+    NEED(cx, engine);
+    NEED(cx, out);
     qbench_context *context = qb_alloc(cx, 1, sizeof *context);
     if (!context) return QBENCH_NOMEM;
     qb_status status = qb_context_create(cx, engine->engine, &context->context);
@@ -305,17 +334,21 @@ void qbench_context_free(qbench_context *context) {
     qb_free(context);
 }
 
+static const qb_engine *engine_of(const qbench_context *context) {
+    return context ? qb_context_engine(context->context) : NULL;
+}
+
 qbench_status qbench_context_input(const qbench_context *context, int32_t i, qbench_tensor *out) {
-    return describe_input(qb_context_engine(context->context), i, out);
+    return describe_input(engine_of(context), i, out);
 }
 
 qbench_status qbench_context_output(const qbench_context *context, int32_t i, qbench_tensor *out) {
-    return describe_output(qb_context_engine(context->context), i, out);
+    return describe_output(engine_of(context), i, out);
 }
 
 qbench_status qbench_context_result(const qbench_context *context, int32_t i, qbench_tensor *out) {
-    const qb_engine *engine = qb_context_engine(context->context);
-    if (i < 0 || i >= qb_engine_n_outputs(engine)) return QBENCH_INVALID;
+    const qb_engine *engine = engine_of(context);
+    if (!engine || !out || i < 0 || i >= qb_engine_n_outputs(engine)) return QBENCH_INVALID;
     qb_desc desc = *qb_engine_output(engine, i);
     desc.shape = qb_context_output_shape(context->context, i);
     describe(qb_engine_output_name(engine, i), &desc, out);
@@ -327,26 +360,38 @@ static qb_status set_shapes(qb_ctx *cx, qb_context *context, const int64_t *cons
     const int32_t n = qb_engine_n_inputs(now);
     QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
     if (!shapes) return cx->code;
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
+        if (!dim[i])
+            return qb_fail(cx, QB_STATUS_INVALID, "input '%s': expected sizes, got NULL",
+                           qb_engine_input_name(now, i));
         shapes[i] = shape_of(qb_engine_input(now, i)->shape.rank, dim[i]);
+    }
     return qb_context_set_shapes(cx, context, shapes);
 }
 
 qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context *context,
                                         const int64_t *const *dim) {
-    return outer(set_shapes(begin(session), context->context, dim));
+    BEGIN(cx, session);
+    NEED(cx, context);
+    NEED(cx, dim);
+    return outer(set_shapes(cx, context->context, dim));
 }
 
 qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                  const void *const *inputs, void *const *outputs) {
-    return outer(qb_context_run(begin(session), context->context, inputs, outputs));
+    BEGIN(cx, session);
+    NEED(cx, context);
+    NEED(cx, inputs);
+    return outer(qb_context_run(cx, context->context, inputs, outputs));
 }
 
 /* ---- inputs from images ---- */
 
 qbench_status qbench_inputs_load(qbench_session *session, const char *sidecar_path,
                                  qbench_inputs **out) {
-    qb_ctx *cx = begin(session);
+    BEGIN(cx, session);
+    NEED(cx, sidecar_path);
+    NEED(cx, out);
     qbench_inputs *inputs = qb_alloc(cx, 1, sizeof *inputs);
     if (!inputs) return QBENCH_NOMEM;
     qb_status status = qb_sidecar_load(cx, sidecar_path, &inputs->sidecar);
@@ -381,7 +426,10 @@ static qb_status prepare(qb_ctx *cx, const qb_preprocess *preprocess, const char
 qbench_status qbench_inputs_image(qbench_session *session, const qbench_inputs *inputs,
                                   const char *image_path, int32_t height, int32_t width, float *out,
                                   size_t n) {
-    qb_ctx *cx = begin(session);
+    BEGIN(cx, session);
+    NEED(cx, inputs);
+    NEED(cx, image_path);
+    NEED(cx, out);
     const qb_preprocess *preprocess = &inputs->sidecar.preprocess;
     const int32_t channels = qb_preprocess_channels(preprocess);
     if (height < 1 || width < 1 || (size_t)channels * (size_t)height * (size_t)width != n)
@@ -392,6 +440,6 @@ qbench_status qbench_inputs_image(qbench_session *session, const qbench_inputs *
 }
 
 const char *qbench_inputs_label(const qbench_inputs *inputs, int32_t index) {
-    const qb_labels *labels = &inputs->sidecar.labels;
-    return index >= 0 && index < labels->n ? labels->name[index] : NULL;
+    const qb_labels *labels = inputs ? &inputs->sidecar.labels : NULL;
+    return labels && index >= 0 && index < labels->n ? labels->name[index] : NULL;
 }

@@ -110,7 +110,7 @@ static bool is_output(const char *word) {
 
 /* Some commands make another of what they read: their -o may be that. */
 static bool is_in_place(const qb_command *command, const char *word) {
-    static const char *const names[] = {"optimize", "calibrate", "merge", "calib merge"};
+    static const char *const names[] = {"optimize", "calibrate", "calib merge"};
     if (strncmp(word, "-o", 2) != 0 && strncmp(word, "--output", 8) != 0) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(command->name, names[i]) == 0) return true;
@@ -156,13 +156,29 @@ qb_status qb_argument_is(qb_ctx *cx, const qb_opt_list *arguments, const char *o
     return QB_OK;
 }
 
-/* Fails where an output would replace a file that the same command line gives to be read. */
+/* What the output option at `i` names. */
+static const char *output_path(int argc, char **argv, int i) {
+    const char *value = strchr(argv[i], '=');
+    return value ? value + 1 : i + 1 < argc ? argv[i + 1] : "";
+}
+
+/* Fails where an output would replace a file that the same command line gives to be read, or
+ * another output. */
 static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const size_t n = strcspn(argv[i], "=");
         if (!is_output(argv[i]) || is_in_place(command, argv[i])) continue;
-        const char *to = argv[i][n] ? argv[i] + n + 1 : i + 1 < argc ? argv[i + 1] : "";
+        const char *to = output_path(argc, argv, i);
         if (qb_path_is_dir(to)) continue;
+        for (int k = i + 1; k < argc; k++) {
+            const size_t m = strcspn(argv[k], "=");
+            const bool same = m == n && memcmp(argv[k], argv[i], n) == 0; /* the last one counts */
+            if (same || !is_output(argv[k]) || strcmp(to, "-") == 0) continue;
+            if (strcmp(to, output_path(argc, argv, k)) == 0)
+                return qb_fail(cx, QB_STATUS_USAGE,
+                               "%.*s %s: %.*s names the same file: name another", (int)n, argv[i],
+                               to, (int)m, argv[k]);
+        }
         for (int k = 1; k < argc; k++) {
             const char *value = *argv[k] == '-' ? strchr(argv[k], '=') : NULL;
             const char *from = value ? value + 1 : argv[k];

@@ -47,6 +47,7 @@ static qb_status finish(qb_ctx *cx, runs *r, qb_status status, int32_t height, i
 
 #define SCALE 5
 #define COORDINATE_MAX 1e5
+#define OUTLINE_LEAST 1e6 /* pixels that any outline may be long */
 
 static int by_value(const void *a, const void *b) {
     const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -86,13 +87,26 @@ static qb_status follow(qb_ctx *cx, const int32_t a[2], const int32_t b[2], int3
     return QB_OK;
 }
 
+/* Each point of the outline is looked at: one that goes over the image again and again is none. */
+static qb_status check_outline(qb_ctx *cx, const double *xy, size_t n, int32_t height,
+                               int32_t width) {
+    double length = 0;
+    for (size_t i = 0; i < 2 * n; i++) {
+        const double *p = xy + i / 2 * 2, *q = xy + (i / 2 * 2 + 2) % (2 * n);
+        if (!(fabs(xy[i]) <= COORDINATE_MAX))
+            return qb_fail(cx, QB_STATUS_FORMAT, "mask: a polygon with the coordinate %g", xy[i]);
+        length += fmax(fabs(q[0] - p[0]), fabs(q[1] - p[1])) / 2; /* x and y of each point */
+    }
+    if (length <= OUTLINE_LEAST + 4.0 * height * width) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT,
+                   "mask: a polygon whose outline is %.3g pixels long, in an image of %d x %d",
+                   length, (int)width, (int)height);
+}
+
 static qb_status crossings(qb_ctx *cx, const double *xy, size_t n, int32_t height, int32_t width,
                            runs *at) {
     int32_t last[2] = {0};
     bool any = false;
-    for (size_t i = 0; i < 2 * n; i++)
-        if (!(fabs(xy[i]) <= COORDINATE_MAX))
-            return qb_fail(cx, QB_STATUS_FORMAT, "mask: a polygon with the coordinate %g", xy[i]);
     for (size_t i = 0; i < n; i++) {
         const double *p = xy + 2 * i, *q = xy + 2 * ((i + 1) % n);
         const int32_t a[] = {(int32_t)(SCALE * p[0] + .5), (int32_t)(SCALE * p[1] + .5)};
@@ -121,6 +135,7 @@ static qb_status positions_to_runs(qb_ctx *cx, const runs *at, runs *out) {
 qb_status qb_rle_of_polygon(qb_ctx *cx, const double *xy, size_t n, int32_t height, int32_t width,
                             qb_rle *out) {
     QB_TRY(check_size(cx, height, width));
+    QB_TRY(check_outline(cx, xy, n, height, width));
     runs at = {0}, result = {0};
     qb_status status = crossings(cx, xy, n, height, width, &at);
     if (status == QB_OK) {

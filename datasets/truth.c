@@ -143,7 +143,9 @@ qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, s
         line++;
         at += length + 1;
         const int found = copy ? read_numbers(copy, number) : 0;
-        if (found < 0)
+        if (memchr(text + at - length - 1, '\0', length))
+            status = qb_fail(cx, QB_STATUS_FORMAT, "expected text, got a zero byte");
+        else if (found < 0)
             status = qb_fail(cx, QB_STATUS_FORMAT, "expected numbers");
         else if (found > 0)
             status = add_line(cx, number, found, n_classes, truth);

@@ -166,18 +166,19 @@ static json_t *strip(json_t *record) {
 }
 
 qb_status qb_part_json(qb_ctx *cx, const qb_part *part, const qb_run *run, char **out) {
-    char *record, *results;
+    char *record, *results, hex[33];
     QB_TRY(qb_run_json(cx, run, &record));
+    qb_hash_hex(qb_hash_bytes(part->results, part->size), hex);
     const qb_status status = qb_base64_encode(cx, part->results, part->size, &results);
     json_t *facts = json_object(), *own = json_loads(record, 0, NULL);
     for (int32_t i = 0; i < part->n_facts; i++)
         json_object_set_new(facts, part->fact[i].key, json_string(part->fact[i].value));
     json_t *root = status != QB_OK || !own
                        ? NULL
-                       : json_pack("{s:s, s:i, s:i, s:O, s:s, s:O, s:s}", "schema", SCHEMA, "shard",
-                                   part->shard, "shards", part->shards, "same", facts, "calibrated",
-                                   part->calibrated ? part->calibrated : "", "record", strip(own),
-                                   "results", results);
+                       : json_pack("{s:s, s:i, s:i, s:O, s:s, s:O, s:s, s:s}", "schema", SCHEMA,
+                                   "shard", part->shard, "shards", part->shards, "same", facts,
+                                   "calibrated", part->calibrated ? part->calibrated : "", "record",
+                                   strip(own), "results", results, "results_hash", hex);
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(own);
     json_decref(facts);
@@ -195,10 +196,12 @@ static qb_status read_part(qb_ctx *cx, json_t *root, qb_part *out) {
     const char *schema = json_string_value(json_object_get(root, "schema"));
     const char *results = json_string_value(json_object_get(root, "results"));
     const char *calibrated = json_string_value(json_object_get(root, "calibrated"));
+    const char *hash = json_string_value(json_object_get(root, "results_hash"));
     const json_int_t shard = json_integer_value(json_object_get(root, "shard")),
                      shards = json_integer_value(json_object_get(root, "shards"));
     const char *key;
     json_t *value;
+    qb_hash expected;
     if (!schema || strcmp(schema, SCHEMA) != 0)
         return qb_fail(cx, QB_STATUS_FORMAT,
                        "schema: expected " SCHEMA ", as compare --shard writes it, got %s",
@@ -218,7 +221,11 @@ static qb_status read_part(qb_ctx *cx, json_t *root, qb_part *out) {
     if (!out->calibrated) return cx->code;
     if (!out->record) return qb_fail(cx, QB_STATUS_FORMAT, "record: expected an object");
     if (!results) return qb_fail(cx, QB_STATUS_FORMAT, "results: expected a string");
-    return qb_base64_decode(cx, "results", results, &out->results, &out->size);
+    QB_TRY(qb_base64_decode(cx, "results", results, &out->results, &out->size));
+    if (hash && qb_hash_parse(hash, &expected) &&
+        qb_hash_equal(expected, qb_hash_bytes(out->results, out->size)))
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT, "results: damaged: they have not the hash results_hash");
 }
 
 qb_status qb_part_parse(qb_ctx *cx, const char *name, const char *text, size_t size, qb_part *out) {

@@ -1,7 +1,6 @@
 /* The run record as JSON: the tables below say how; record.c does it. */
 #include "eval/run.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +8,12 @@
 #include "base/file.h"
 #include "eval/eval.h"
 #include "eval/record_internal.h"
+#include "eval/run_internal.h"
 #include "eval/warnings.h"
 
 #define SCHEMA "qbench.compare/1"
 #define JSON_MAX ((size_t)64 << 20)
-enum { ROWS_MAX = 256, ITEMS_MAX = 100000, NAME_MAX_ESCAPED = 4 * PATH_MAX };
+enum { ROWS_MAX = 256, ITEMS_MAX = 100000 };
 
 /* Members of the record R by their keys, or by their own names (OWN); MAY be absent. */
 #define FIELD(KEY, TYPE, MEMBER)                                                                   \
@@ -256,22 +256,6 @@ qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path) {
     return qb_file_write(cx, path, text, strlen(text));
 }
 
-/* What the tables cannot say: indices from one list into another, and that pages repeat the name of
- * a row, which is that of a file at most, many times. */
-static qb_status check_rows(qb_ctx *cx, const char *name, const qb_run *run) {
-    for (int32_t r = 0; r < run->n_rows; r++)
-        if (strlen(run->row[r].precision) > NAME_MAX_ESCAPED)
-            return qb_fail(cx, QB_STATUS_FORMAT,
-                           "%s: rows[%d]: precision: expected at most %d bytes, got %zu", name,
-                           (int)r, NAME_MAX_ESCAPED, strlen(run->row[r].precision));
-    for (int32_t r = 0; r < run->n_rows; r++)
-        for (int32_t i = 0; i < run->row[r].n_worst; i++)
-            if (run->row[r].worst[i].shown >= run->n_shown)
-                return qb_fail(cx, QB_STATUS_FORMAT, "%s: worst: sample: expected below %d, got %d",
-                               name, run->n_shown, run->row[r].worst[i].shown);
-    return QB_OK;
-}
-
 static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_run **out) {
     const char *schema = json_string_value(json_object_get(root, "schema"));
     if (!schema || strcmp(schema, SCHEMA) != 0)
@@ -280,7 +264,7 @@ static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_
     QB_RELEASED(qb_run_free_at) qb_run *run = qb_alloc(cx, 1, sizeof *run);
     if (!run) return cx->code;
     QB_TRY(qb_record_read(cx, name, root, &run_record, run));
-    QB_TRY(check_rows(cx, name, run));
+    QB_TRY(qb_run_check(cx, name, run));
     QB_TRY(qb_warnings_derive(cx, run));
     *out = run;
     run = NULL;

@@ -27,7 +27,7 @@ static qb_status put(qb_ctx *cx, qb_journal *j, const char *kind, const char *ke
     return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
 }
 
-/* A line of the file; false: it is none, and neither is what follows. */
+/* A line of the file; false: it is none. */
 static bool take_line(qb_ctx *cx, qb_journal *j, const char *line, size_t n) {
     json_auto_t *root = json_loadb(line, n, 0, NULL);
     const char *kind = json_string_value(json_object_get(root, "kind")),
@@ -71,8 +71,12 @@ static qb_status read_all(qb_ctx *cx, qb_journal *j, const char *text, size_t si
         const size_t n = (size_t)(end - text) - at;
         if (at == 0)
             QB_TRY(check_head(cx, j->path, text, n, of));
-        else if (!take_line(cx, j, text + at, n))
-            break;
+        else if (!take_line(cx, j, text + at, n)) {
+            if (at + n + 1 == size) break; /* a write that a kill cut */
+            return qb_fail(cx, QB_STATUS_FORMAT,
+                           "%s: line %d: damaged; without --resume the search begins anew", j->path,
+                           j->taken + 2);
+        }
         at += n + 1;
         *keep = at;
     }

@@ -183,7 +183,6 @@ static qb_status tell(qb_ctx *cx, const options *o, const verdict *v) {
 }
 
 static qb_status run_gate(qb_ctx *cx, const options *o, const qb_opt_list *arguments, verdict *v) {
-    QB_TRY(qb_gate_policy_load(cx, &o->common, &o->gate, &v->policy));
     QB_TRY(refuse_idle(cx, o, &v->policy.limits));
     if (arguments->n > 0) { /* a record given by name needs neither model nor data */
         QB_TRY(refuse_ignored(cx, o, arguments->item[0], true));
@@ -208,19 +207,24 @@ static void report_error(qb_ctx *cx, const options *o) {
         qb_warn(cx, "%s", child.message);
 }
 
-/* The record that no word of the command line names. */
-static qb_status check_outputs(qb_ctx *cx, const options *o) {
-    QB_FREED char *record = qb_path_join(cx, o->common.out, "compare.json");
-    if (!record) return cx->code;
-    QB_TRY(qb_output_check(cx, "--json", o->common.json, record));
-    return qb_output_check(cx, "--junit", o->junit, record);
+/* What is read although no word of the command line names it. */
+static qb_status check_outputs(qb_ctx *cx, const options *o, const char *from) {
+    QB_TRY(qb_output_check(cx, "--json", o->common.json, from));
+    return qb_output_check(cx, "--junit", o->junit, from);
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     verdict v = {.policy = {.limits = qb_gate_no_limits()}};
-    if (arguments->n == 0) QB_TRY(check_outputs(cx, o)); /* before an error becomes XML there */
-    qb_status status = run_gate(cx, o, arguments, &v);
+    QB_FREED char *record = qb_path_join(cx, o->common.out, "compare.json");
+    if (!record) return cx->code;
+    if (arguments->n == 0) QB_TRY(check_outputs(cx, o, record)); /* before an error is XML there */
+    qb_status status = qb_gate_policy_load(cx, &o->common, &o->gate, &v.policy);
+    if (status == QB_OK && check_outputs(cx, o, v.policy.baseline_path) != QB_OK) {
+        qb_gate_policy_release(&v.policy);
+        return cx->code;
+    }
+    if (status == QB_OK) status = run_gate(cx, o, arguments, &v);
     if (status == QB_OK)
         status = tell(cx, o, &v);
     else

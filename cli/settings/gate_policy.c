@@ -61,7 +61,7 @@ static qb_status load_baseline(qb_ctx *cx, const qb_gate_flags *flags, const sou
                 full);
     else if (status != QB_OK)
         qb_wrap(cx, "baseline");
-    qb_free(full);
+    out->baseline_path = full;
     out->limits.baseline = out->baseline;
     return status;
 }
@@ -165,7 +165,7 @@ qb_status qb_gate_policy_load(qb_ctx *cx, const qb_common *common, const qb_gate
 }
 
 void qb_gate_policy_release(qb_gate_policy *policy) {
-    QB_FREE_ALL(policy->precision, policy->metric);
+    QB_FREE_ALL(policy->precision, policy->metric, policy->baseline_path);
     for (int32_t i = 0; i < policy->n_texts; i++) qb_free(policy->text[i]);
     qb_free(policy->text);
     qb_run_free(policy->baseline);

@@ -22,6 +22,7 @@ typedef struct qb_gate_policy {
     char **text;     /* what limits.allowed and limits.least point to */
     int32_t n_texts;
     qb_run *baseline;
+    char *baseline_path;
 } qb_gate_policy;
 
 qb_status qb_gate_policy_load(qb_ctx *cx, const qb_common *common, const qb_gate_flags *flags,

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "cli/stages/stages_internal.h"
+#include "datasets/listed.h"
 #include "engine/backends.h"
 #include "eval/bench.h"
 #include "eval/probe.h"
@@ -45,13 +46,19 @@ static json_t *ways_json(const qb_searched *s) {
 }
 
 /* All that measurements depend on. */
-static json_t *origin_json(qb_ctx *cx, const qb_project *project, const qb_searched *s) {
+static json_t *origin_json(qb_ctx *cx, const qb_project *project, const qb_searched *s,
+                           const qb_loader_options *loader) {
     const qb_split part = qb_project_split(project, s->data, true);
+    char preparation[1024];
+    qb_hash digest;
+    if (qb_dataset_digest(cx, loader->dataset, &digest) != QB_OK) return NULL;
     QB_FREED char *cpu = qb_processor_name(cx);
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:I, s:s?}", "qbench",
-        QB_VERSION, "processor", cpu ? cpu : "", "model", hash_json(s->graph->hash), "ways",
-        ways_json(s), "data", s->data, "keep_float", names_json(project->keep_float),
+        "{s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:I, s:s?}",
+        "qbench", QB_VERSION, "processor", cpu ? cpu : "", "model", hash_json(s->graph->hash),
+        "ways", ways_json(s), "data", s->data, "samples_hash", hash_json(digest), "preparation",
+        qb_loader_text(loader, preparation, sizeof preparation), "passes_left_out",
+        names_json(project->disabled), "keep_float", names_json(project->keep_float),
         "activations_16", names_json(project->activations_16), "backends",
         project->spec.backends ? project->spec.backends : "", "threads", qb_threads(cx), "batch",
         (json_int_t)project->batch, "samples", (json_int_t)project->samples, "part", part.percent,
@@ -123,8 +130,8 @@ static qb_status run(qb_ctx *cx, const qb_project *project, const qb_search_sett
                                  .time_budget_s = settings->time_budget_s};
     char *path = qb_project_artifact(cx, project, "search.part");
     if (!path) return cx->code;
-    qb_status status =
-        qb_journal_open(cx, path, origin_json(cx, project, s), settings->resume, &options.journal);
+    qb_status status = qb_journal_open(cx, path, origin_json(cx, project, s, &compare->loader),
+                                       settings->resume, &options.journal);
     if (status == QB_OK && qb_journal_taken(options.journal) > 0)
         qb_info(cx, "goes on from %s: %d results", path, (int)qb_journal_taken(options.journal));
     if (status == QB_OK) status = qb_search_run(cx, &options, &s->search);

@@ -406,9 +406,12 @@ static qb_status read_spec(const reader *r, const json_t *json) {
     if (s->float_type != QB_DTYPE_F32 && s->float_type != QB_DTYPE_F16 &&
         s->float_type != QB_DTYPE_BF16)
         return bad(r, "float type %s", qb_dtype_text(s->float_type));
-    return s->excluded_sources <= QB_SOURCES_ALL && s->threads >= 1 && s->threads <= THREADS_MAX
-               ? QB_OK
-               : bad(r, "numbers of the spec");
+    if (s->excluded_sources > QB_SOURCES_ALL)
+        return bad(r, "excluded_sources: expected at most %d, got %d", QB_SOURCES_ALL,
+                   (int)s->excluded_sources);
+    if (s->threads < 1 || s->threads > THREADS_MAX)
+        return bad(r, "threads: expected 1 to %d, got %d", THREADS_MAX, (int)s->threads);
+    return QB_OK;
 }
 
 static qb_status read_root(reader *r, json_t *root) {

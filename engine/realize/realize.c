@@ -157,6 +157,14 @@ static qb_status record(qb_lowering *b, const char *value, bool is_copy, qb_step
     const qb_plan_row *row = &r->table->rows[found];
     if (strcmp(row->tactic, step->tactic) != 0)
         return cannot(b, row, "it is %s here, not %s", step->tactic, row->tactic);
+    if (strcmp(row->op, made.op) != 0)
+        return cannot(b, row, "it is %s here, not %s", made.op, row->op);
+    if (row->precision != made.precision)
+        return cannot(b, row, "it computes in %s here, not %s", qb_dtype_text(made.precision),
+                      qb_dtype_text(row->precision));
+    if (row->fuses && (!made.fuses || strcmp(row->fuses, made.fuses) != 0))
+        return cannot(b, row, "it is fused with %s here, not with '%s'",
+                      made.fuses ? made.fuses : "nothing", row->fuses);
     step->row = found;
     r->used[found] = true;
     return QB_OK;
@@ -244,8 +252,12 @@ qb_status qb_plan_bind(qb_ctx *cx, const qb_graph *graph, const qb_plan *plan, b
     QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
     if (!shapes) return cx->code;
     for (size_t i = 0; i < n; i++) {
+        const int64_t parts = plan->table[0].parts;
         shapes[i] = shapes_of(plan)[i];
-        if (shapes[i].rank > 0) shapes[i].dim[0] /= plan->table[0].parts;
+        if (shapes[i].rank > 0 && shapes[i].dim[0] % parts != 0)
+            return qb_fail(cx, QB_STATUS_MISMATCH, "%lld parts of a batch of %lld do not fit",
+                           (long long)parts, (long long)shapes[i].dim[0]);
+        if (shapes[i].rank > 0) shapes[i].dim[0] /= parts;
     }
     return (share ? qb_graph_bind_sharing : qb_graph_bind)(cx, graph, shapes, out);
 }

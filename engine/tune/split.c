@@ -50,8 +50,11 @@ size_t qb_cache_budget(void) {
 }
 
 int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget) {
-    for (int64_t items = batch; items > 1; items--)
-        if (batch % items == 0 && (size_t)items <= budget / (bytes_of_one ? bytes_of_one : 1))
-            return items;
+    const size_t most = budget / (bytes_of_one ? bytes_of_one : 1);
+    int64_t parts = 1; /* divisors in pairs: the large ones first */
+    for (; parts <= batch / parts; parts++)
+        if (batch % parts == 0 && (size_t)(batch / parts) <= most) return batch / parts;
+    for (int64_t items = parts - 1; items > 1; items--)
+        if (batch % items == 0 && (size_t)items <= most) return items;
     return 1;
 }

@@ -297,7 +297,11 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     if (!*domain_of(proto) && strcmp(proto->op_type, "Constant") == 0) {
         qb_status status = read_constant(cx, reader, proto);
         if (status != QB_STATUS_UNSUPPORTED) return status;
-        if (!reader->as_written) return note_error(cx, reader, index, proto);
+        int32_t made;
+        if (!reader->as_written)
+            return make_outputs(cx, graph, proto, 1, &made) == QB_OK
+                       ? note_error(cx, reader, index, proto)
+                       : cx->code;
         qb_ctx_clear(cx);
     }
     size_t n_in = without_empty_tail(proto->input, proto->n_input);

@@ -4,7 +4,10 @@
  * Handles are opaque. A session carries the text of the last error and belongs to one thread at a
  * time; an engine is immutable and may be shared by any number of threads, each with its own
  * session and context. Every call that can fail returns QBENCH_OK (0) or a status, and its outputs
- * are set only on success. Names returned live as long as the handle that they came from. */
+ * are set only on success. Names returned live as long as the handle that they came from.
+ *
+ * A pointer that is NULL is QBENCH_INVALID where nothing here says what NULL means, and the error
+ * has its name. Functions that return no status answer as for nothing: "", 0, "cpu" or NULL. */
 #ifndef QBENCH_QBENCH_H
 #define QBENCH_QBENCH_H
 
@@ -99,7 +102,7 @@ typedef struct qbench_range {
 
 typedef struct qbench_build_options {
     int64_t batch;        /* size of a symbolic first dimension; 0: 1 */
-    int32_t threads;      /* of one run; 0: as many as there are processors */
+    int32_t threads;      /* of one run, at most 4096; 0: as many as there are processors */
     int32_t time_tactics; /* not 0: choose kernels by timing them now */
     const char *backends; /* "cpu,dnnl,ref"; NULL: the default */
     /* Where nodes run, in order of preference: "cuda,cpu"; NULL: the CPU. What is not there is
@@ -163,7 +166,7 @@ QBENCH_API qbench_status qbench_context_input(const qbench_context *context, int
 QBENCH_API qbench_status qbench_context_output(const qbench_context *context, int32_t i,
                                                qbench_tensor *out);
 /* Runs once. One host buffer an input and an output, of the types and sizes of now; an output that
- * is NULL is not copied out. Allocates nothing. */
+ * is NULL is not copied out; `outputs` NULL: none is. Allocates nothing. */
 QBENCH_API qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                             const void *const *inputs, void *const *outputs);
 /* Describes what the last run left of output i. Where a size comes with the data, such as the

@@ -238,6 +238,12 @@ typedef struct band {
     bool mixed;          /* not the same for all */
 } band;
 
+/* Behind the last output that reads nothing beyond the end. */
+static int64_t unclipped_end(const qb_conv_plan *plan, int d) {
+    const int64_t reach = (plan->kernel[d] - 1) * plan->dilation[d] - plan->pad[d];
+    return qb_min64(plan->out[d], (plan->in[d] - 1 - reach) / plan->stride[d] + 1);
+}
+
 /* Cuts one dimension: what is clipped in front, the middle, what is clipped behind. */
 static int make_bands(const qb_conv_plan *plan, int d, band out[3]) {
     int count = 0, kind = -1;
@@ -248,6 +254,8 @@ static int make_bands(const qb_conv_plan *plan, int d, band out[3]) {
         if (now > kind) {
             kind = now;
             out[count++] = (band){at, at + 1, first, end, false};
+            if (kind == 1) out[count - 1].end = unclipped_end(plan, d);
+            at = out[count - 1].end - 1;
             continue;
         }
         band *b = &out[count - 1]; /* once clipped behind, always clipped behind */
@@ -375,14 +383,18 @@ static int common_rows(const qb_conv_arch *arch) {
     return rows > 0 ? rows : arch->rows[1];
 }
 
+static int64_t pixels_of(const qb_conv_plan *plan) {
+    int64_t pixels = plan->images;
+    for (int d = 0; d < QB_SPATIAL; d++) pixels *= plan->out[d];
+    return pixels;
+}
+
 /* Tasks: a chunk of pixels times a group of blocks. Pixels are cut first; where there are few, so
  * are the blocks. */
 static void choose_tasks(qb_conv_plan *plan) {
-    int64_t pixels = plan->images, per_pixel = plan->channels * (int64_t)plan->element;
-    for (int d = 0; d < QB_SPATIAL; d++) {
-        pixels *= plan->out[d];
-        per_pixel *= plan->stride[d];
-    }
+    const int64_t pixels = pixels_of(plan);
+    int64_t per_pixel = plan->channels * (int64_t)plan->element;
+    for (int d = 0; d < QB_SPATIAL; d++) per_pixel *= plan->stride[d];
     per_pixel = qb_max64(1, per_pixel);
     bool far = !plan->integer && plan->packed_bytes > CACHE_BYTES;
     int64_t least = far ? MIN_CHUNK_FAR : MIN_CHUNK;
@@ -402,7 +414,8 @@ static void choose_tasks(qb_conv_plan *plan) {
 static qb_status allocate(qb_ctx *cx, qb_conv_plan *plan) {
     int64_t blocks = group_blocks(plan, 0, NULL) * plan->groups;
     int64_t taps = taps_of(plan);
-    if (!fits_32(blocks) || !fits_32(plan->total_units) || !fits_32(MOST_REGIONS * taps))
+    if (!fits_32(blocks) || !fits_32(plan->total_units) || !fits_32(MOST_REGIONS * taps) ||
+        !fits_32(pixels_of(plan) / QB_CHUNK * 2))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "convolution too large for the CPU kernels");
     plan->blocks = qb_alloc(cx, (size_t)blocks, sizeof *plan->blocks);
     plan->regions = qb_alloc(cx, MOST_REGIONS, sizeof *plan->regions);

@@ -92,10 +92,12 @@ int32_t qb_cpu_weight_at(const qb_desc *desc, const void *data, int64_t at, int6
 }
 
 int64_t qb_parts(int64_t n, int64_t wanted, int64_t most, int64_t at_once, int threads) {
+    enum { LOOKS_MAX = 4096 }; /* of so many parts one more or less makes no difference */
     if (wanted <= 1 && n <= most) return 1;
     int64_t least = qb_max64(qb_max64(1, wanted / 2), qb_ceil64(n, most));
     int64_t parts = qb_ceil64(qb_max64(wanted, least), threads) * threads, best = parts;
     int64_t fewest = INT64_MAX;
+    least = qb_max64(least, parts - LOOKS_MAX * (int64_t)threads);
     for (; parts >= least; parts -= threads) {
         int64_t groups = parts * qb_ceil64(qb_ceil64(n, parts), at_once);
         if (groups >= fewest) continue;

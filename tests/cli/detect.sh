@@ -146,6 +146,9 @@ says '^fp32 +15.[12][0-9] '
 echo '80 0.5 0.5 0.1 0.1' >"yolo/labels/val/$(ls yolo/labels/val | sed -n 1p)"
 expect 1 "$QBENCH" compare fp32 --data yolo/data.yaml
 complains 'yolo/labels/val/.*.txt:1: class 80: expected 0 to 79'
+printf '0 0.5 0.5 0.1 0.1\n\0\n' >"yolo/labels/val/$(ls yolo/labels/val | sed -n 1p)"
+expect 1 "$QBENCH" compare fp32 --data yolo/data.yaml
+complains 'yolo/labels/val/.*.txt:2: expected text, got a zero byte'
 # And as VOC's folders, whose names are found among the labels, whatever their spaces.
 mkdir -p voc/Annotations voc/ImageSets/Main && ln -s "$sample/images" voc/JPEGImages
 python3 - "$sample/instances_val.json" voc FastestDet.json <<'PY'

@@ -44,6 +44,7 @@ refused 2 '-o model.calib.h5: would' "$QBENCH" calib export model.calib.h5 --for
 refused 2 '--json model.calib.h5: would' "$QBENCH" calib show model.calib.h5 --json model.calib.h5
 refused 2 '--junit compare.json: would' "$QBENCH" gate compare.json --max-drop 9 --precision fp32 --junit compare.json
 refused 2 '--json ./compare.json: would' "$QBENCH" gate compare.json --max-drop 9 --json ./compare.json
+refused 2 '--json x: --junit names the same file' "$QBENCH" gate compare.json --max-drop 9 --json x --junit=x
 # Read without being named.
 printf 'model: model.onnx\n' >qbench.yaml
 for name in compare.json ./compare.json; do
@@ -53,14 +54,32 @@ for name in compare.json ./compare.json; do
 done
 refused 2 '--json qbench.yaml: would' "$QBENCH" calibrate --data data -o other.calib.h5 --json qbench.yaml
 refused 2 '--json model.onnx: would' "$QBENCH" calibrate --data data -o other.calib.h5 --json model.onnx
-rm qbench.yaml
+printf 'model: model.onnx\ngate: {baseline: compare.json}\n' >qbench.yaml
+cp compare.json judged.json
+refused 2 '--junit compare.json: would replace ./compare.json' "$QBENCH" gate judged.json --junit compare.json
+refused 2 '--json ./compare.json: would replace' "$QBENCH" gate judged.json --json ./compare.json
+rm qbench.yaml judged.json
 # A search's cache is written line by line, but not through a link.
 mkdir searched && echo precious >precious && ln -s ../precious searched/model.search.part
 expect 0 "$QBENCH" search --model model.onnx --data data -n 4 --max-drop 100 --time-budget 1 --no-figures -o searched
 checks=$((checks + 1))
 [ "$(cat precious)" = precious ] || fail 'a cache was written through a link'
+# A cache is taken as a whole, but for a last line that was cut, and only for what it was measured on.
+resumed=(search --model model.onnx --data data -n 4 --max-drop 100 --time-budget 1 --no-figures -o searched --resume)
+cp searched/model.search.part whole.part
+sed -i '2s/.*/garbage/' searched/model.search.part
+refused 1 'searched/model.search.part: line 2: damaged; without --resume' "$QBENCH" "${resumed[@]}"
+cp whole.part searched/model.search.part
+sed -i 's/128\.0/1.0/' model.json
+expect 1 "$QBENCH" "${resumed[@]}"
+complains 'of another search: its preparation is ".*mean 128 128 128.*", not ".*mean 1 1 1'
+cp before/model.json model.json
+expect 1 "$QBENCH" "${resumed[@]}" --disable-pass fold-constants
+complains 'its passes_left_out is \[\], not \["fold-constants"\]'
+printf '{"kind": "sco' >>searched/model.search.part
+expect 0 "$QBENCH" "${resumed[@]}"
 # A search's record with names that rule terminals and are none.
-rm searched/model.search.part
+rm searched/model.search.part whole.part
 sed -i 's/"float": *\[/"float": ["\\u001b[31m\\n::error::x", 5], "was": [/; s/"float_type": *"f32"/"float_type": 5/' searched/model.search.json
 cp model.calib.h5 searched/
 expect 0 "$QBENCH" compare fp32 int8 --model model.onnx --data data -n 4 --duration 0.01 --no-figures --layers -o searched
@@ -72,6 +91,42 @@ cp model.onnx again.onnx && cp model.calib.h5 again.calib.h5
 expect 0 "$QBENCH" optimize again.onnx -o again.onnx
 expect 1 "$QBENCH" calib merge again.calib.h5 model.calib.h5 -o again.calib.h5
 complains 'cannot merge .*they overlap'
+
+# ---- records whose numbers contradict each other ----
+
+cat >edit.py <<'PY'
+import json, sys
+record = json.load(open("compare.json"))
+record["rows"].append(json.loads(json.dumps(record["rows"][0])))
+row = record["rows"][1]
+row["precision"] = "int8"
+row["metrics"] = [m for m in row["metrics"] if m["name"] in ("top1", "agreement")]
+exec(sys.argv[1])
+json.dump(record, open("edited.json", "w"))
+PY
+edited() { python3 edit.py "$1" || fail "edit: $1"; }
+edited 'pass'
+expect 0 "$QBENCH" report edited.json --format tsv -o edited.tsv
+while IFS='|' read -r wanted edit; do
+    edited "$edit"
+    refused 1 "edited.json: $wanted" "$QBENCH" gate edited.json --max-drop 9
+    refused 1 "edited.json: $wanted" "$QBENCH" report edited.json -o edited.html
+done <<'CASES'
+rows.1.: top1: expected 0 to 100, got 200|row["top1"] = 200
+rows.1.: agreement: expected 0 to 100, got 300|row["agreement_top1"] = 300
+rows.1.: top1: 1 in the row|row["top1"] = 1
+rows.1.: drop: -50, but top1 is|row["drop"] = -50
+rows.1.: metrics: 'top1' is given twice|row["metrics"].append(row["metrics"][0])
+rows.1.: top1: the interval's ends|row["metrics"][0]["low"] = 101
+rows.1.: paired: more than the 4 samples|row["paired"]["lost"] = 2**62
+rows.1.: paired: the interval's ends|row["paired"].update(drop_low=5, drop_high=-5)
+rows.1.: recall: 9 of 1 are right|row["recall"] = [{"label": 0, "n": 1, "right": 9}]
+rows.1.: latency_ms: expected 0 or more, got -1|row["latency_ms"]["median"] = -1
+rows.1.: speedup: expected 0 or more|row["speedup"] = -2
+rows.2.: 'int8' has other scores than in rows.1.|record["rows"].append(dict(row, top1=50, drop=row["top1"] - 50, metrics=[]))
+warnings: touches: expected accuracy or latency, got 'all'|record["warnings"] = [{"name": "chance", "touches": "all", "text": "x"}]
+CASES
+rm edited.json edited.tsv edit.py
 
 # ---- folders of outputs: none is left where nothing could be written ----
 
@@ -149,6 +204,13 @@ index="08011007$(text 42 i)$(field 4a ffffffffffffff3f)" # one s64 of 2^62 - 1
 model outside.onnx "$(field 0a "$(node Gather pick y x i)")$(text 12 g)$(field 2a "$index")$(field 5a "$(port x 3)")$(field 62 "$(text 0a y)")"
 refused 1 'outside.onnx: .*(pick|Gather).*index 4611686018427387903' "$QBENCH" bench outside.onnx "${short[@]}"
 
+# Sizes far beyond any memory take no longer to plan for: what runs is small.
+for most in 10000000000 1099511627776; do
+    expect 0 bash -c 'ulimit -t 5; exec "$@"' - "$QBENCH" build model.onnx -o wide.qbe --minShapes=image:1x3x32x32 \
+        --optShapes=image:2x3x32x32 --maxShapes=image:${most}x3x32x32
+done
+rm wide.qbe
+
 # ---- tensors that hold their elements twice, operator sets of two versions: readers differ in which they take ----
 
 ones=0000803f twos=00000040
@@ -168,6 +230,10 @@ twice segment.onnx "$(field 4a $ones)$(field 1a 08001001)"
 refused 1 "segment.onnx: initializer 0 '': segments of tensors are not supported" "$QBENCH" inspect segment.onnx
 { cat once.onnx && printf '\x42\x02\x10\x07'; } >opsets.onnx
 refused 1 "opsets.onnx: opset of domain '': version 17 and 7" "$QBENCH" inspect opsets.onnx
+
+sparse="$(node Constant none c)$(field 2a "$(text 0a sparse_value)a0010b")"
+model sparse.onnx "$(field 0a "$sparse")$(field 0a "$(node Add '' y x c)")$(text 12 g)$(field 5a "$(port x 1)")$(field 62 "$(port y 1)")"
+refused 1 "Constant .opset 17.: attribute sparse_value is not supported; node 0 'none'" "$QBENCH" inspect sparse.onnx
 
 # ---- branches, loops and functions that contradict themselves ----
 

@@ -51,6 +51,20 @@ refused "the plan has no row for 'stem.relu6'"
 edited 's/"op": "Softmax"/"operator": "Softmax"/'
 refused "edited.json: plan: row '[^']+': "
 
+# What no kernel is asked for, but people read.
+edited '/"value": "stem.relu6"/,/"precision"/s/"precision": "s8"/"precision": "f32"/'
+refused "row 'stem.relu6' cannot be had: it computes in s8 here, not f32"
+edited 's/"op": "Conv+Clip"/"op": "MatMul"/'
+refused "cannot be had: it is Conv\+Clip here, not MatMul"
+edited 's/"op": "Softmax",/"op": "Softmax", "fuses": "stem.relu6",/'
+refused "it is fused with nothing here, not with 'stem.relu6'"
+edited 's/"parts": 1/"parts": 2/'
+refused '2 parts of a batch of 1 do not fit'
+edited 's/"threads": [0-9]*/"threads": 0/'
+refused 'edited.json: plan: threads: expected 1 to 4096, got 0'
+edited 's/"excluded_sources": 0/"excluded_sources": 99/'
+refused 'plan: excluded_sources: expected at most [0-9]+, got 99'
+
 # A plan for another build is told apart.
 expect 2 "$QBENCH" build --precision int8 --batch 2 --plan plan.json -o no.qbe
 complains 'the plan was made for inputs of 1x3x32x32, the build asks for 2x3x32x32'

@@ -50,6 +50,7 @@ while IFS='|' read -r wanted mask; do
     complains "segmentation in image 1: mask.json: $wanted"
 done <<'CASES'
 mask: a polygon with the coordinate|[[10, 10, 1e300, 10, 50, 50]]
+mask: a polygon whose outline is 1.6e.06 pixels long, in an image of 100 x 80|[[-99999,0,99999,1,-99999,0,99999,1,-99999,0,99999,1,-99999,0,99999,1]]
 mask: runs of 7999 pixels, the image has 8000|{"size": [80, 100], "counts": [7999]}
 mask: runs of 0 pixels, the image has 8000|{"size": [80, 100], "counts": "000"}
 line 3, column [0-9]*: counts: a run of -5 pixels|{"size": [80, 100], "counts": [-5, 8005]}

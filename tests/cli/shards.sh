@@ -57,11 +57,25 @@ complains 'differ in version: .*, and 0.0.1'
 sed 's/"model": "model.onnx [0-9a-f]*"/"model": "other.onnx 12"/' part_2.json >model.json
 expect 1 "$QBENCH" merge part_1.json model.json part_3.json
 complains 'differ in model: .*, and other.onnx 12'
+python3 - <<'PY'
+import base64, json
+part = json.load(open("part_2.json"))
+results = bytearray(base64.b64decode(part["results"]))
+results[-5] ^= 1
+part["results"] = base64.b64encode(results).decode()
+json.dump(part, open("flipped.json", "w"))
+PY
+expect 1 "$QBENCH" merge part_1.json flipped.json part_3.json
+complains 'flipped.json: results: damaged: they have not the hash'
+cp part_1.json kept.json
+expect 2 "$QBENCH" merge part_1.json part_2.json part_3.json -o part_1.json
+complains '-o part_1.json: would replace part_1.json'
+same_bytes kept.json part_1.json
 expect 1 "$QBENCH" merge whole.json
 complains 'whole.json: schema: expected qbench.part/1'
 sed 's/\("results": "[^"]\{4000\}\)[^"]*/\1/' part_2.json >cut.json
 expect 1 "$QBENCH" merge part_1.json cut.json part_3.json
-complains 'cut.json: damaged'
+complains 'cut.json: results: damaged'
 expect 1 "$QBENCH" compare fp32 int8 --data test --samples 2 --shard 1/3
 complains '3 parts of 2 samples: a part would be empty'
 expect 2 "$QBENCH" compare fp32 int8 $few --shard 4/3

@@ -118,7 +118,7 @@ static void slips_are_named(void **state) {
          "row 'c': 'space': expected host or device"},
         {"\"tactic\": \"cuda.a\"", "\"tactics\": \"cuda.a\"", "row 'c': unknown key 'tactics'"},
         {"\"copy\": true", "\"copies\": true", "row 'c': "},
-        {"\"threads\": 2", "\"threads\": 0", "numbers of the spec"},
+        {"\"threads\": 2", "\"threads\": 0", "threads: expected 1 to 4096"},
         {"\"f16\"", "\"u8\"", "float type u8"},
         {"\"op\": ", "\"tactic_reason\": ", "row 'c': 'op' is missing"},
         {"\"parts\": 1", "\"parts\": 0", "2 rows in 0 parts"},

@@ -1,0 +1,181 @@
+/* Arguments of the C library that make no sense: a status and, where a session can hold it, a text
+ * that names the argument; what was set before stays. */
+#include "qb_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <qbench/qbench.h>
+
+/* y = Relu(x), x of n x 4 floats, of opset 17. */
+static const uint8_t model[] = {
+    0x08, 0x08, 0x3a, 0x3d, 0x0a, 0x0c, 0x0a, 0x01, 0x78, 0x12, 0x01, 0x79, 0x22, 0x04, 0x52,
+    0x65, 0x6c, 0x75, 0x12, 0x01, 0x67, 0x5a, 0x14, 0x0a, 0x01, 0x78, 0x12, 0x0f, 0x0a, 0x0d,
+    0x08, 0x01, 0x12, 0x09, 0x0a, 0x03, 0x12, 0x01, 0x6e, 0x0a, 0x02, 0x08, 0x04, 0x62, 0x14,
+    0x0a, 0x01, 0x79, 0x12, 0x0f, 0x0a, 0x0d, 0x08, 0x01, 0x12, 0x09, 0x0a, 0x03, 0x12, 0x01,
+    0x6e, 0x0a, 0x02, 0x08, 0x04, 0x42, 0x04, 0x0a, 0x00, 0x10, 0x11,
+};
+
+typedef struct fixture {
+    qbench_session *session;
+    qbench_engine *engine;
+    qbench_context *context;
+    char path[32];
+} fixture;
+
+static const qbench_range open_batch = {
+    .input = "x", .rank = 2, .min = {1, 4}, .opt = {2, 4}, .max = {3, 4}};
+
+static int start(void **state) {
+    const qbench_build_options options = {.threads = 1, .ranges = &open_batch, .n_ranges = 1};
+    fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    snprintf(f->path, sizeof f->path, "/tmp/qb_api.XXXXXX");
+    const int fd = mkstemp(f->path);
+    assert_true(fd >= 0 && write(fd, model, sizeof model) == sizeof model && close(fd) == 0);
+    f->session = qbench_session_create();
+    assert_int_equal(qbench_engine_build(f->session, f->path, &options, &f->engine), QBENCH_OK);
+    assert_int_equal(qbench_context_create(f->session, f->engine, &f->context), QBENCH_OK);
+    *state = f;
+    return 0;
+}
+
+static int end(void **state) {
+    fixture *f = *state;
+    qbench_context_free(f->context);
+    qbench_engine_free(f->engine);
+    qbench_session_free(f->session);
+    unlink(f->path);
+    free(f);
+    return 0;
+}
+
+static void says(const fixture *f, qbench_status status, const char *text) {
+    assert_int_equal(status, QBENCH_INVALID);
+    if (!strstr(qbench_error(f->session), text))
+        fail_msg("'%s' lacks '%s'", qbench_error(f->session), text);
+}
+
+static void no_session(void **state) {
+    fixture *f = *state;
+    qbench_engine *engine = NULL;
+    qbench_context *context = NULL;
+    qbench_inputs *inputs = NULL;
+    float x[4] = {0};
+    assert_string_equal(qbench_error(NULL), "");
+    assert_int_equal(qbench_session_trust(NULL, NULL, 0), QBENCH_INVALID);
+    assert_int_equal(qbench_plugin_load(NULL, "p.so"), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_load(NULL, f->path, &engine), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_build(NULL, f->path, NULL, &engine), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_save(NULL, f->engine, "x.qbe"), QBENCH_INVALID);
+    assert_int_equal(qbench_context_create(NULL, f->engine, &context), QBENCH_INVALID);
+    assert_int_equal(qbench_context_set_shapes(NULL, f->context, NULL), QBENCH_INVALID);
+    assert_int_equal(qbench_context_run(NULL, f->context, NULL, NULL), QBENCH_INVALID);
+    assert_int_equal(qbench_inputs_load(NULL, "x.json", &inputs), QBENCH_INVALID);
+    assert_int_equal(qbench_inputs_image(NULL, NULL, "x.png", 1, 1, x, 3), QBENCH_INVALID);
+    assert_true(!engine && !context && !inputs);
+}
+
+static void missing_pointers(void **state) {
+    fixture *f = *state;
+    qbench_session *s = f->session;
+    qbench_engine *engine = NULL;
+    qbench_context *context = NULL;
+    qbench_inputs *inputs = NULL;
+    const void *in[] = {NULL};
+    const int64_t *dim[] = {NULL};
+    says(f, qbench_plugin_load(s, NULL), "qbench_plugin_load: path: ");
+    says(f, qbench_engine_load(s, NULL, &engine), "path: expected a pointer, got NULL");
+    says(f, qbench_engine_load(s, f->path, NULL), "qbench_engine_load: out: ");
+    says(f, qbench_engine_build(s, NULL, NULL, &engine), "onnx_path: ");
+    says(f, qbench_engine_build(s, f->path, NULL, NULL), "out: ");
+    says(f, qbench_engine_save(s, NULL, "x.qbe"), "engine: ");
+    says(f, qbench_engine_save(s, f->engine, NULL), "path: ");
+    says(f, qbench_context_create(s, NULL, &context), "engine: ");
+    says(f, qbench_context_create(s, f->engine, NULL), "out: ");
+    says(f, qbench_context_set_shapes(s, NULL, dim), "context: ");
+    says(f, qbench_context_set_shapes(s, f->context, NULL), "dim: ");
+    says(f, qbench_context_set_shapes(s, f->context, dim), "input 'x': expected sizes, got NULL");
+    says(f, qbench_context_run(s, NULL, in, NULL), "context: ");
+    says(f, qbench_context_run(s, f->context, NULL, NULL), "inputs: ");
+    says(f, qbench_context_run(s, f->context, in, NULL), "input 'x': expected data, got NULL");
+    says(f, qbench_inputs_load(s, NULL, &inputs), "sidecar_path: ");
+    says(f, qbench_inputs_load(s, "x.json", NULL), "out: ");
+    says(f, qbench_inputs_image(s, NULL, "x.png", 1, 1, NULL, 3), "inputs: ");
+    assert_true(!engine && !context && !inputs);
+}
+
+static void questions_about_nothing(void **state) {
+    fixture *f = *state;
+    qbench_tensor tensor;
+    qbench_range range;
+    assert_string_equal(qbench_engine_provider(NULL), "cpu");
+    assert_int_equal(qbench_engine_n_inputs(NULL), 0);
+    assert_int_equal(qbench_engine_n_outputs(NULL), 0);
+    assert_int_equal(qbench_engine_n_profiles(NULL), 0);
+    assert_null(qbench_inputs_label(NULL, 0));
+    assert_int_equal(qbench_engine_input(NULL, 0, &tensor), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_output(f->engine, 0, NULL), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_output(f->engine, 1, &tensor), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_range(NULL, 0, 0, &range), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_range(f->engine, 0, 0, NULL), QBENCH_INVALID);
+    assert_int_equal(qbench_engine_range(f->engine, 1, 0, &range), QBENCH_INVALID);
+    assert_int_equal(qbench_context_input(NULL, 0, &tensor), QBENCH_INVALID);
+    assert_int_equal(qbench_context_output(f->context, 0, NULL), QBENCH_INVALID);
+    assert_int_equal(qbench_context_result(NULL, 0, &tensor), QBENCH_INVALID);
+}
+
+static void numbers_of_a_build(void **state) {
+    fixture *f = *state;
+    qbench_session *s = f->session;
+    qbench_engine *engine = NULL;
+    qbench_range range = open_batch;
+    qbench_build_options o = {.batch = -1};
+    says(f, qbench_engine_build(s, f->path, &o, &engine), "batch: expected 0 or more, got -1");
+    o = (qbench_build_options){.threads = -1};
+    says(f, qbench_engine_build(s, f->path, &o, &engine), "threads: expected 0 to 4096, got -1");
+    o.threads = 1 << 30;
+    says(f, qbench_engine_build(s, f->path, &o, &engine), "threads: expected 0 to 4096");
+    o = (qbench_build_options){.threads = 1, .n_ranges = -1};
+    says(f, qbench_engine_build(s, f->path, &o, &engine), "n_ranges: -1");
+    o.n_ranges = 1;
+    says(f, qbench_engine_build(s, f->path, &o, &engine), "n_ranges: 1");
+    o.ranges = &range;
+    range.rank = QBENCH_MAX_RANK + 1;
+    says(f, qbench_engine_build(s, f->path, &o, &engine), "range of input 'x'");
+    range = open_batch;
+    range.input = NULL;
+    says(f, qbench_engine_build(s, f->path, &o, &engine), "no such input");
+    assert_null(engine);
+}
+
+/* A call that failed leaves the context as it was; the next error text is its own. */
+static void after_an_error(void **state) {
+    fixture *f = *state;
+    const int64_t four[] = {4, 4}, one[] = {1, 4};
+    const int64_t *dim[] = {four};
+    const float x[4] = {-1, 2, -3, 4};
+    float y[4] = {0};
+    const void *in[] = {x};
+    void *out[] = {y};
+    says(f, qbench_context_set_shapes(f->session, f->context, dim), "outside of 1 to 3");
+    dim[0] = one;
+    assert_int_equal(qbench_context_set_shapes(f->session, f->context, dim), QBENCH_OK);
+    assert_string_equal(qbench_error(f->session), "");
+    assert_int_equal(qbench_context_run(f->session, f->context, in, out), QBENCH_OK);
+    assert_true(y[0] == 0 && y[1] == 2 && y[2] == 0 && y[3] == 4);
+    assert_int_equal(qbench_context_run(f->session, f->context, in, NULL), QBENCH_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_session),
+        cmocka_unit_test(missing_pointers),
+        cmocka_unit_test(questions_about_nothing),
+        cmocka_unit_test(numbers_of_a_build),
+        cmocka_unit_test(after_an_error),
+    };
+    return cmocka_run_group_tests(tests, start, end);
+}
