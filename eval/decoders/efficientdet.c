@@ -44,7 +44,7 @@ static int32_t classes(const qb_decode *in) {
     if (find(in, &p)) return (int32_t)p.each;
     const bool told = qb_decoder_is_told(in, classes);
     const bool box_first =
-        in->n == 2 && in->output[0].desc.shape.dim[2] == 4 && in->output[1].desc.shape.dim[2] != 4;
+        in->n == 2 && in->output[0].desc.shape.dim[2] == 4 && qb_boxes_at(in) == 0;
     return told || box_first ? qb_anchored_classes(in) : 0;
 }
 
