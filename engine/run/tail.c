@@ -1,6 +1,5 @@
 #include "engine/run/tail_internal.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* No value of a tail takes more: sizes come with the data. */
@@ -45,16 +44,6 @@ static qb_status find_inputs(qb_ctx *cx, const qb_engine *engine, struct qb_tail
     return QB_OK;
 }
 
-/* Sizes as --max-size takes them, 100 for those that are not known. */
-static const char *example_sizes(const qb_shape *shape, char *text, size_t n) {
-    size_t used = 0;
-    snprintf(text, n, "100");
-    for (int32_t i = 0; i < shape->rank && used < n; i++)
-        used += (size_t)snprintf(text + used, n - used, "%s%lld", i ? "x" : "",
-                                 shape->dim[i] < 0 ? 100LL : (long long)shape->dim[i]);
-    return text;
-}
-
 static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_graph *bounds,
                               struct qb_tail *t) {
     for (int32_t i = 0; i < t->parts.n_outputs; i++) {
@@ -71,9 +60,9 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
             (!qb_shape_known(&value->shape) || qb_desc_bytes(&port->desc) > VALUE_BYTES_MAX))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                            "output '%s': nothing bounds its size, which depends on the input's "
-                           "values: add --max-size %s=%s, with your largest size for each 100",
+                           "values: add --max-size %s=%s, with your largest size for each ?",
                            port->name, port->name,
-                           example_sizes(&value->shape, sizes, sizeof sizes));
+                           qb_shape_text(&value->shape, sizes, sizeof sizes));
     }
     return QB_OK;
 }

@@ -20,6 +20,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_node *node = &graph->nodes[index];
     if (!qb_node_is(node, "AveragePool")) return QB_OK;
     const int32_t x = node->in[0], out = node->out[0];
+    if (!qb_value_is_plain(graph, x) || !qb_value_is_plain(graph, out)) return QB_OK;
     if (!is_whole(rw, node, &graph->values[x].shape)) return QB_OK;
     QB_TRY(qb_rewrite_node(rw, index, qb_op_find("GlobalAveragePool", ""), &x, 1, out));
     qb_rewrite_changed(rw);
