@@ -76,6 +76,7 @@ void qb_detect_settings_default(qb_detect_settings *s) {
                               .normalized = -1,
                               .box = -1,
                               .sigmoid = -1,
+                              .exponential = -1,
                               .background = -1,
                               .cell_offset = NAN,
                               .variance = {0.1, 0.2}};
@@ -208,6 +209,35 @@ qb_status qb_decode_best(qb_ctx *cx, const qb_decode *in, const double center_si
 bool qb_is_batch_of(const qb_tensor *tensor, int32_t rank) {
     const qb_shape *s = &tensor->desc.shape;
     return s->rank == rank && rank > 0 && (s->dim[0] == 1 || s->dim[0] < 0);
+}
+
+/* Sides of a map are the input's over a stride, rounded. */
+static bool has_aspect(const qb_decode *in, int64_t height, int64_t width) {
+    const int64_t most = in->width > in->height ? in->width : in->height;
+    return llabs(height * in->width - width * in->height) < most;
+}
+
+bool qb_cell_map_of(const qb_decode *in, const qb_tensor *tensor, qb_cell_map *out) {
+    const int64_t *dim = tensor->desc.shape.dim;
+    if (!qb_is_batch_of(tensor, 4)) return false;
+    const bool last = has_aspect(in, dim[1], dim[2]) && !has_aspect(in, dim[2], dim[3]);
+    *out = last ? (qb_cell_map){tensor->data, dim[1], dim[2], dim[3], dim[3], 1}
+                : (qb_cell_map){tensor->data, dim[2], dim[3], dim[1], 1, dim[2] * dim[3]};
+    return true;
+}
+
+static bool is_called_boxes(const char *name) {
+    static const char *const words[] = {"box", "reg", "loc", "dets"};
+    for (size_t i = 0; name && i < sizeof words / sizeof *words; i++)
+        if (strstr(name, words[i])) return true;
+    return false;
+}
+
+int qb_boxes_at(const qb_decode *in) {
+    const qb_shape *first = &in->output[0].desc.shape, *second = &in->output[1].desc.shape;
+    if (second->dim[second->rank - 1] != 4) return 0;
+    return first->dim[first->rank - 1] != 4 || !is_called_boxes(in->name[0]) ||
+           is_called_boxes(in->name[1]);
 }
 
 const qb_tensor *qb_decode_named(const qb_decode *in, const char *name) {

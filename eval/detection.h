@@ -45,7 +45,8 @@ typedef struct qb_detect_settings {
     int32_t normalized;  /* boxes are shares of the input: 1; pixels: 0; told by the values: -1 */
     int32_t box;         /* index into qb_box_words; -1: the decoder's own */
     int32_t sigmoid;     /* scores go through one: 1; not: 0; where they leave 0 to 1: -1 */
-    int32_t exponential; /* yolo_anchors: sizes are anchors times exp (YOLOv2 to v4): 1; else 0 */
+    int32_t exponential; /* yolo_anchors: sizes are anchors times exp (YOLOv2 to v4): 1; not: 0;
+                          * with two heads: -1 */
     int32_t background;  /* the first class is none: 1; it is not: 0; by the number of names: -1 */
     double cell_offset;  /* of a cell's centre, in strides; NaN: the decoder's own */
     double variance[2];  /* of an anchor's centre and size; 0.1, 0.2 where a decoder has some */
@@ -166,6 +167,17 @@ void qb_apply_deltas(const double anchor[4], const float *delta, const double va
                      double out[4]);
 /* Has it `rank` dimensions, the first one open or 1? */
 bool qb_is_batch_of(const qb_tensor *tensor, int32_t rank);
+/* An output of values a cell: 1 x C x H x W, or 1 x H x W x C. */
+typedef struct qb_cell_map {
+    const float *data;
+    int64_t height, width, channels;
+    int64_t next, step; /* from cell to cell, from channel to channel */
+} qb_cell_map;
+/* False: it has not four dimensions. Its channels are what the input's aspect does not explain. */
+bool qb_cell_map_of(const qb_decode *in, const qb_tensor *tensor, qb_cell_map *out);
+/* Of the first two outputs: which has boxes? The second, unless it alone is called otherwise where
+ * both may (four classes). */
+int qb_boxes_at(const qb_decode *in);
 /* The output of a name; NULL. */
 const qb_tensor *qb_decode_named(const qb_decode *in, const char *name);
 #endif

@@ -254,7 +254,8 @@ void qb_html_summary(const qb_page *p) {
     fputs(". Against ", p->stream);
     qb_html_text(p->stream, run->row[0].precision);
     if (!isnan(own_value(run, &run->row[0])))
-        fprintf(p->stream, " (%s: %.2f)", own_title(run), own_value(run, &run->row[0]));
+        fprintf(p->stream, " (<span class=\"fix\">%s: %.2f</span>)", own_title(run),
+                own_value(run, &run->row[0]));
     fprintf(p->stream, ", median %.3f ms. Intervals are at 95 %%.</p></header>\n",
             run->row[0].latency.median);
     contents(p);

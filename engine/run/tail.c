@@ -50,6 +50,7 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
         const int32_t from = t->parts.from[i];
         const qb_value *value = from < 0 ? &bounds->values[bounds->outputs[-1 - from]] : NULL;
         qb_port *port = &t->output[i];
+        char sizes[128];
         port->name =
             qb_arena_strdup(cx, t->arena, value ? value->name : engine->outputs[from].name);
         if (!port->name) return cx->code;
@@ -59,8 +60,9 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
             (!qb_shape_known(&value->shape) || qb_desc_bytes(&port->desc) > VALUE_BYTES_MAX))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                            "output '%s': nothing bounds its size, which depends on the input's "
-                           "values: --max-size %s=N or %s=AxBxC tells the largest",
-                           port->name, port->name, port->name);
+                           "values: add --max-size %s=%s, with your largest size for each ?",
+                           port->name, port->name,
+                           qb_shape_text(&value->shape, sizes, sizeof sizes));
     }
     return QB_OK;
 }

@@ -24,15 +24,31 @@ static bool find(const qb_decode *in, parts *out) {
         return each > 4;
     }
     if (!qb_is_batch_of(&in->output[1], 3)) return false;
-    const int second = in->output[1].desc.shape.dim[2] == 4;
+    const int second = qb_boxes_at(in);
     const qb_tensor *box = &in->output[second], *score = &in->output[1 - second];
     const qb_shape *b = &box->desc.shape, *s = &score->desc.shape;
     *out = (parts){score->data, box->data, b->dim[1], s->dim[2], s->dim[2], 4, false};
     return b->dim[2] == 4 && s->dim[2] > 0 && s->dim[1] == b->dim[1];
 }
 
+static double sum_of_exp(const float *p, int64_t n, double most) {
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++) sum += exp(p[k] - most);
+    return sum;
+}
+
+/* "No object" is what most boxes are; a last logit that no object ever had is none (RF-DETR). */
+static bool is_mostly_last(const parts *p) {
+    double share = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        const float *s = p->score + i * p->next_score;
+        share += 1 / sum_of_exp(s, p->each, s[p->each - 1]);
+    }
+    return 2 * share > (double)p->n;
+}
+
 static bool has_no_object(const qb_decode *in, const parts *p) {
-    if (p->whole) return false;
+    if (p->whole || (p->score && !is_mostly_last(p))) return false;
     if (in->settings->n_category_ids > 0) return in->settings->n_category_ids == p->each - 1;
     return (in->n_labels > 0 && p->each == in->n_labels + 1) ||
            (in->top_id > 0 && p->each == in->top_id + 2);
@@ -47,12 +63,6 @@ static int32_t classes(const qb_decode *in) {
                            ? p.n == 300 && (in->n_labels > 0 ? p.each == in->n_labels : p.each > 2)
                            : p.n == 100 || p.n == 300 || p.n == 900;
     return usual || qb_decoder_is_told(in, classes) ? (int32_t)(p.each - has_no_object(in, &p)) : 0;
-}
-
-static double sum_of_exp(const float *p, int64_t n, double most) {
-    double sum = 0;
-    for (int64_t k = 0; k < n; k++) sum += exp(p[k] - most);
-    return sum;
 }
 
 static qb_status decode(qb_ctx *cx, const qb_decode *in) {
@@ -81,7 +91,7 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
 const qb_box_decoder qb_box_decoder_detr = {
     .name = "detr",
     .text = "outputs 1 x N x classes and 1 x N x 4, or one, 1 x N x (4 + classes)",
-    .words = "rtdetr dfine deim",
+    .words = "rtdetr rfdetr rf_detr dfine d_fine deim",
     .keeps_all = true,
     .classes = classes,
     .decode = decode,

@@ -1,9 +1,12 @@
-/* efficientdet: deltas of anchors that the graph gives beside them, and a score a class,
- * https://github.com/zylo117/Yet-Another-EfficientDet-Pytorch (BBoxTransform): anchors are corners
- * in pixels, y comes before x in them and in the deltas. */
+/* efficientdet: deltas of anchors and a score a class, https://arxiv.org/abs/1911.09070. Anchors
+ * stand beside them as
+ * https://github.com/zylo117/Yet-Another-EfficientDet-Pytorch has them (BBoxTransform), corners in
+ * pixels, or are the model's nine a place (eval/anchored.h). y comes before x in corners and
+ * deltas. */
+#include <math.h>
 #include <string.h>
 
-#include "eval/detection.h"
+#include "eval/anchored.h"
 
 typedef struct parts {
     const qb_tensor *deltas, *anchors, *scores;
@@ -35,15 +38,30 @@ static bool find(const qb_decode *in, parts *out) {
     return out->anchors->desc.shape.dim[1] == out->n && out->scores->desc.shape.dim[1] == out->n;
 }
 
+/* Without anchors the shapes are RetinaNet's, whose classes come first. */
 static int32_t classes(const qb_decode *in) {
     parts p;
-    return find(in, &p) ? (int32_t)p.each : 0;
+    if (find(in, &p)) return (int32_t)p.each;
+    const bool told = qb_decoder_is_told(in, classes);
+    const bool box_first =
+        in->n == 2 && in->output[0].desc.shape.dim[2] == 4 && qb_boxes_at(in) == 0;
+    return told || box_first ? qb_anchored_classes(in) : 0;
+}
+
+/* Three sides, 4 strides times 1, 2^(1/3), 2^(2/3), in three ratios each. */
+static void anchor_of(const qb_cell *c, int64_t k, double out[4]) {
+    static const double ratio[][2] = {{1, 1}, {1.4, 0.7}, {0.7, 1.4}};
+    const double side = 4 * c->stride * exp2((double)(k / 3) / 3);
+    out[0] = c->x * c->stride;
+    out[1] = c->y * c->stride;
+    out[2] = side * ratio[k % 3][0];
+    out[3] = side * ratio[k % 3][1];
 }
 
 static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     static const double variance[] = {1, 1};
     parts p;
-    find(in, &p);
+    if (!find(in, &p)) return qb_anchored_decode(cx, in, &(qb_anchors){0.5, true, anchor_of});
     const float *a = p.anchors->data, *d = p.deltas->data, *score = p.scores->data;
     const bool logits = qb_needs_sigmoid(in, score, p.n, p.each, p.each, 1);
     for (int64_t i = 0; i < p.n; i++, a += 4, d += 4, score += p.each) {
@@ -70,7 +88,7 @@ static void prepare(qb_preprocess *p) {
 
 const qb_box_decoder qb_box_decoder_efficientdet = {
     .name = "efficientdet",
-    .text = "outputs 1 x N x 4 of deltas, 1 x N x classes, and 1 x N x 4 of anchors",
+    .text = "outputs 1 x N x 4 of deltas, 1 x N x classes, and 1 x N x 4 of anchors or none",
     .words = "efficientdet_d0",
     .prepare = prepare,
     .classes = classes,

@@ -1,9 +1,12 @@
 /* rows: final boxes, a row each, in the orders of columns that exporters write:
  * - N x 6 beside a count: class, score, corners (PaddleDetection),
- * - N x 7: sample, corners, class, score (YOLOv7's own export),
+ * - N x 7: sample, corners, class, score (YOLOv7's own export), or score, class (YOLO-NAS): classes
+ * are whole numbers,
  * - 1 x 1 x N x 7: sample, class, score, corners (DetectionOutput of Caffe and OpenVINO),
  * - 1 x 100 x 7: sample, corners with y first, score, class (TensorFlow's EfficientDet).
  * What a row of no box has as sample or class is negative. */
+#include <math.h>
+
 #include "eval/detection.h"
 
 typedef struct columns {
@@ -11,6 +14,13 @@ typedef struct columns {
     int sample, label, score, box; /* sample -1: none */
     int32_t form;                  /* of the box, index into qb_box_words */
 } columns;
+
+/* Are these values, 7 apart, whole numbers? */
+static bool is_whole(const float *p, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (p[7 * i] != rintf(p[7 * i])) return false;
+    return true;
+}
 
 static bool find(const qb_decode *in, bool told, columns *out) {
     const qb_shape *s = &in->output[0].desc.shape;
@@ -28,7 +38,12 @@ static bool find(const qb_decode *in, bool told, columns *out) {
     }
     if (s->rank == 3) { /* heads of two or three classes have as many columns */
         *out = (columns){n, each, 0, 6, 5, 1, 3};
-        return qb_is_batch_of(&in->output[0], 3) && each == 7 && (told || n == 100);
+        return in->n == 1 && qb_is_batch_of(&in->output[0], 3) && each == 7 && (told || n == 100);
+    }
+    const float *p = in->output[0].data;
+    if (p && each == 7 && !is_whole(p + 5, n) && is_whole(p + 6, n)) {
+        out->label = 6;
+        out->score = 5;
     }
     return each == 7;
 }
@@ -56,7 +71,8 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
 const qb_box_decoder qb_box_decoder_rows = {
     .name = "rows",
     .text = "an output N x 6 of classes, scores and corners, or N x 7 with samples",
-    .words = "paddledetection paddle ppyoloe_nms yolov7_end2end detectionoutput automl",
+    .words =
+        "yolo_nas_flat paddledetection paddle ppyoloe_nms yolov7_end2end detectionoutput automl",
     .keeps_all = true,
     .classes = classes,
     .decode = decode,

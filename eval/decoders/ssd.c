@@ -21,7 +21,7 @@ static bool is_boxes(const qb_tensor *t) {
 /* Outputs of boxes and 1 x N x S, or 1 x S x N, in either order. */
 static bool find(const qb_decode *in, parts *out) {
     if (in->n != 2) return false;
-    const int second = is_boxes(&in->output[1]);
+    const int second = qb_boxes_at(in);
     if (!is_boxes(&in->output[second]) || !qb_is_batch_of(&in->output[1 - second], 3)) return false;
     *out = (parts){.boxes = &in->output[second], .scores = &in->output[1 - second]};
     const qb_shape *b = &out->boxes->desc.shape, *s = &out->scores->desc.shape;

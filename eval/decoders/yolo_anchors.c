@@ -1,13 +1,15 @@
-/* yolo_anchors: the raw heads of YOLOv5 and v7, with `exponential` of YOLOv2 to v4,
+/* yolo_anchors: the raw heads of YOLOv5 and v7, with `exponential` of YOLOv2 to v4 (of two heads
+ * unless told),
  * https://github.com/ultralytics/yolov5 (Detect).
  */
 #include <math.h>
 
 #include "eval/detection.h"
 
-/* YOLOv5's anchors in pixels, for the strides 8, 16, 32. */
+/* In pixels: YOLOv5's for the strides 8, 16, 32, the small YOLOv3's and v4's for 16, 32. */
 static const double usual[] = {10, 13, 16,  30,  33, 23,  30,  61,  62,
-                               45, 59, 119, 116, 90, 156, 198, 373, 326};
+                               45, 59, 119, 116, 90, 156, 198, 373, 326},
+                    usual_of_two[] = {10, 14, 23, 27, 37, 58, 81, 82, 135, 169, 344, 319};
 
 typedef struct head {
     const float *data;
@@ -19,7 +21,7 @@ typedef struct head {
 static bool find_head(const qb_decode *in, int32_t i, head *out) {
     const qb_shape *s = &in->output[i].desc.shape;
     const int64_t a = in->settings->n_anchors > 0 ? in->settings->n_anchors / 2 / in->n : 3;
-    if (a < 1 || (in->settings->n_anchors == 0 && in->n != 3)) return false;
+    if (a < 1 || (in->settings->n_anchors == 0 && in->n != 3 && in->n != 2)) return false;
     *out = (head){.data = in->output[i].data, .anchors = a};
     if (qb_is_batch_of(&in->output[i], 5)) { /* 1 x A x H x W x (5 + C) */
         out->height = s->dim[2];
@@ -29,18 +31,25 @@ static bool find_head(const qb_decode *in, int32_t i, head *out) {
         out->anchor = out->height * out->width * out->each;
         return out->each > 5 && s->dim[1] == a;
     }
-    if (!qb_is_batch_of(&in->output[i], 4)) return false;
-    /* 1 x H x W x A (5 + C), if only that has the input's aspect; 1 x A (5 + C) x H x W. */
-    const bool last = s->dim[1] * in->width == s->dim[2] * in->height &&
-                      s->dim[2] * in->width != s->dim[3] * in->height;
-    const int64_t channels = s->dim[last ? 3 : 1];
-    out->height = s->dim[last ? 1 : 2];
-    out->width = s->dim[last ? 2 : 3];
-    out->each = channels / a;
-    out->step = last ? 1 : out->height * out->width;
-    out->next = last ? channels : 1;
+    qb_cell_map map;
+    if (!qb_cell_map_of(in, &in->output[i], &map)) return false;
+    out->height = map.height;
+    out->width = map.width;
+    out->each = map.channels / a;
+    out->step = map.step;
+    out->next = map.next;
     out->anchor = out->each * out->step;
-    return out->each > 5 && channels % a == 0;
+    return out->each > 5 && map.channels % a == 0;
+}
+
+/* Two heads of sides one to two, with as many classes as are known: two maps alone may be anything.
+ */
+static bool is_two_strides(const qb_decode *in, int64_t each) {
+    head first, second;
+    find_head(in, 0, &first);
+    find_head(in, 1, &second);
+    return each == (in->n_labels > 0 ? in->n_labels : 80) + 5 &&
+           (first.height == 2 * second.height || second.height == 2 * first.height);
 }
 
 static int32_t classes(const qb_decode *in) {
@@ -50,6 +59,7 @@ static int32_t classes(const qb_decode *in) {
         if (!find_head(in, i, &h) || (i > 0 && h.each != each)) return 0;
         each = h.each;
     }
+    if (in->n == 2 && !qb_decoder_is_told(in, classes) && !is_two_strides(in, each)) return 0;
     return in->n > 0 ? (int32_t)(each - 5) : 0;
 }
 
@@ -64,10 +74,11 @@ static qb_status decode_cell(qb_ctx *cx, const qb_decode *in, const head *h, con
     if (!(objectness > in->settings->score_threshold)) return QB_OK;
     const double across = (double)in->width / (double)h->width,
                  down = (double)in->height / (double)h->height;
+    const int32_t told = in->settings->exponential; /* YOLOv2 to v4 */
+    const bool grows = told >= 0 ? told : in->n == 2;
     double box[4];
     for (int k = 0; k < 2; k++) {
         const double at = sigmoid(p[k * step]), t = p[(2 + k) * step], w = 2 * sigmoid((float)t);
-        const bool grows = in->settings->exponential; /* YOLOv2 to v4 */
         box[k] = ((grows ? at : 2 * at - 0.5) + (double)(k ? y : x)) * (k ? down : across);
         box[2 + k] = (grows ? exp(fmin(t, 20)) : w * w) * size[k];
     }
@@ -97,7 +108,9 @@ static int32_t place_of(const qb_decode *in, int32_t i) {
 }
 
 static qb_status decode(qb_ctx *cx, const qb_decode *in) {
-    const double *anchors = in->settings->n_anchors > 0 ? in->settings->anchor : usual;
+    const double *anchors = in->settings->n_anchors > 0 ? in->settings->anchor
+                            : in->n == 2                ? usual_of_two
+                                                        : usual;
     for (int32_t i = 0; i < in->n; i++) {
         head h;
         find_head(in, i, &h);

@@ -2,14 +2,22 @@
  * score, class. */
 #include "eval/detection.h"
 
+/* Boxes of their own stand beside the scores of six classes (DETR). */
+static bool has_boxes_beside(const qb_decode *in) {
+    return in->n > 1 && qb_is_batch_of(&in->output[1], 3) && in->output[1].desc.shape.dim[2] == 4;
+}
+
 /* How many classes there are the output does not tell: as many as it may name. */
 static int32_t classes(const qb_decode *in) {
     const bool fits = in->n >= 1 && qb_is_batch_of(&in->output[0], 3) &&
-                      in->output[0].desc.shape.dim[2] == 6 && in->output[0].desc.shape.dim[1] != 5;
+                      in->output[0].desc.shape.dim[2] == 6 && !has_boxes_beside(in) &&
+                      in->output[0].desc.shape.dim[1] != 5;
     const int64_t n = in->output[0].desc.shape.dim[1];
-    qb_grid grid; /* boxes of all cells are no final ones: one class with objectness, or two */
-    const bool cells = fits && (qb_grid_find(in, n, 0, &grid) ||
-                                (n % 3 == 0 && qb_grid_find(in, n / 3, 0, &grid)));
+    qb_grid grid; /* boxes of all cells are no final ones: one class with objectness, or two; 300
+                   * final ones are usual, and an input of 320 has three times 100 cells */
+    const bool cells =
+        fits && n != 300 &&
+        (qb_grid_find(in, n, 0, &grid) || (n % 3 == 0 && qb_grid_find(in, n / 3, 0, &grid)));
     return fits && (!cells || qb_decoder_is_told(in, classes)) ? QB_CLASSES_NOT_TOLD : 0;
 }
 

@@ -312,7 +312,10 @@ static void detr_with_and_without_no_object(void **state) {
     memcpy(output("boxes", qb_shape_of(3, 1, 1, 4)), box, sizeof box);
     decode(100, 200);
     expect(0, 40, 60, 20, 80, 1 / (1 + exp(-2)), 1);
-    f.found.n = 0;
+    start("detr"); /* most boxes are no object */
+    const float mostly[] = {0, 2, 1, 0, 0, 20, 0, 0, 20};
+    memcpy(output("logits", qb_shape_of(3, 1, 3, 3)), mostly, sizeof mostly);
+    memcpy(output("boxes", qb_shape_of(3, 1, 3, 4)), box, sizeof box);
     f.settings.category_id = ids;
     f.settings.n_category_ids = 2;
     decode(100, 200);
@@ -324,10 +327,16 @@ static void detr_with_and_without_no_object(void **state) {
     in.top_id = 1; /* classes 0 and 1, as ids, and no object */
     assert_ok(&cx, qb_decode_boxes(&cx, &in));
     expect(0, 40, 60, 20, 80, exp(2) / (1 + exp(2) + exp(1)), 1);
+    f.found.n = 0;
+    in.n_labels = 2;
+    f.value[0][5] = f.value[0][8] = -20; /* a last logit that no object has (RF-DETR) */
+    f.value[0][2] = -20;
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    expect(0, 40, 60, 20, 80, 1 / (1 + exp(-2)), 1);
 }
 
-/* Final boxes in the columns of four exporters, the same two objects. */
-static void rows_of_four_exporters(void **state) {
+/* Final boxes in the columns of five exporters, the same two objects. */
+static void rows_of_five_exporters(void **state) {
     (void)state;
     static const struct {
         qb_shape shape;
@@ -336,6 +345,7 @@ static void rows_of_four_exporters(void **state) {
     } cases[] = {
         {{.rank = 2, .dim = {3, 6}}, -1, 0, 1, 2, 3, 2, 1},       /* PaddleDetection */
         {{.rank = 2, .dim = {3, 7}}, 0, 5, 6, 1, 2, 2, 1},        /* YOLOv7 */
+        {{.rank = 2, .dim = {3, 7}}, 0, 6, 5, 1, 2, 2, 1},        /* YOLO-NAS */
         {{.rank = 4, .dim = {1, 1, 3, 7}}, 0, 1, 2, 3, 4, 2, 64}, /* OpenVINO */
         {{.rank = 3, .dim = {1, 100, 7}}, 0, 6, 5, 2, 1, 2, 1},   /* TensorFlow's EfficientDet */
     };
@@ -391,6 +401,26 @@ static void efficientdet_moves_the_anchors_that_it_is_given(void **state) {
 
 /* Ultralytics' RT-DETR: shares and probabilities in one output; two boxes in one place both stay.
  */
+/* Boxes first; nine anchors at each place, y before x, as RetinaNet's are not. */
+static void efficientdet_knows_its_anchors(void **state) {
+    (void)state;
+    start(NULL); /* 16 x 16: 4 cells of stride 8, then one each of 16 to 128 */
+    float *delta = output("regression", qb_shape_of(3, 1, 72, 4));
+    float *score = output("classification", qb_shape_of(3, 1, 72, 3));
+    const int64_t at = 9 * 3 + 7; /* row 1, column 1: scale 2^(2/3), 1.4 to 0.7 */
+    score[at * 3 + 2] = 0.7F;
+    delta[4 * at] = 0.5F;
+    delta[4 * at + 3] = logf(2);
+    const qb_decode in = decode_of(16, 16);
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "efficientdet");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    const double side = 32 * cbrt(4), w = 2 * 1.4 * side, h = 0.7 * side;
+    assert_int_equal(f.found.n, 1);
+    expect(0, 12 - w / 2, 12, w, h, 0.7, 2);
+}
+
 static void detr_in_one_output(void **state) {
     (void)state;
     start(NULL);
@@ -450,6 +480,11 @@ static void fastestdet_is_the_reference_formula(void **state) {
     assert_int_equal(f.found.n, 1);
     const double x = (tanh(0.3) + 1) / 3 * 90, y = (tanh(-0.2) + 1) / 2 * 60;
     const double w = 90 / (1 + exp(-0.1)), h = 60 / (1 + exp(1));
+    expect(0, x - w / 2, y - h / 2, w, h, pow(0.5, 0.6) * pow(0.6, 0.4), 1);
+    start("fastestdet"); /* channels last */
+    memcpy(output("758", qb_shape_of(4, 1, 2, 3, 7)) + 7 * 4, cell, sizeof cell);
+    decode(90, 60);
+    assert_int_equal(f.found.n, 1);
     expect(0, x - w / 2, y - h / 2, w, h, pow(0.5, 0.6) * pow(0.6, 0.4), 1);
 }
 
@@ -516,6 +551,117 @@ static void gfl_expects_sides(void **state) {
     assert_ok(&cx, qb_decode_boxes(&cx, &in));
     assert_int_equal(f.found.n, 1);
     expect(0, 8, 24, 64, 32, 1, 1);
+}
+
+/* FCOS's centerness; distances in strides as torchvision has them, or in pixels as MMDetection
+ * does. */
+static void distances_are_strides_or_pixels(void **state) {
+    (void)state;
+    for (int pixels = 0; pixels < 2; pixels++) {
+        start(NULL);
+        for (int kind = 0; kind < 3; kind++) /* classes, box, centerness of 64 x 64 at 8, 16, 32 */
+            for (int k = 0; k < 3; k++) {
+                const int n = 8 >> k, channels = kind == 0 ? 3 : kind == 1 ? 4 : 1;
+                float *p = output("head", qb_shape_of(4, 1, channels, n, n));
+                for (int i = 0; i < channels * n * n; i++)
+                    p[i] = kind == 1 ? (pixels ? (float)(8 << k) : 1) : -20;
+            }
+        const int cell = 5; /* column 1, row 1 of stride 16 */
+        const float side[] = {1, 0.5F, 2, 1};
+        for (int k = 0; k < 4; k++) f.value[4][16 * k + cell] = side[k] * (pixels ? 16 : 1);
+        f.value[1][16 * 2 + cell] = f.value[7][cell] = 20;
+        qb_decode in = decode_of(64, 64);
+        in.n_labels = 3;
+        f.settings.decoder = qb_box_decoder_guess(&in);
+        assert_non_null(f.settings.decoder);
+        assert_string_equal(f.settings.decoder->name, "gfl");
+        assert_ok(&cx, qb_decode_boxes(&cx, &in));
+        assert_int_equal(f.found.n, 1);
+        expect(0, 8, 16, 48, 24, 1, 2);
+    }
+}
+
+/* Classes of all strides, then boxes, from the cells' corners; of four classes, too. */
+static void rtmdet_counts_from_corners(void **state) {
+    (void)state;
+    for (int pixels = 0; pixels < 2; pixels++)
+        for (int n_classes = 3; n_classes < 5; n_classes++) {
+            start(NULL);
+            for (int kind = 0; kind < 2; kind++)
+                for (int k = 0; k < 3; k++) {
+                    const int n = 8 >> k, channels = kind ? 4 : n_classes;
+                    float *p = output("head", qb_shape_of(4, 1, channels, n, n));
+                    for (int i = 0; i < channels * n * n; i++)
+                        p[i] = kind ? (pixels ? (float)(8 << k) : 1) : -20;
+                }
+            const float side[] = {1, 0.5F, 2, 1};
+            for (int k = 0; k < 4; k++) f.value[4][16 * k + 5] = side[k] * (pixels ? 16 : 1);
+            f.value[1][16 * 2 + 5] = 20;
+            qb_decode in = decode_of(64, 64);
+            in.n_labels = n_classes;
+            f.settings.decoder = qb_box_decoder_guess(&in);
+            assert_non_null(f.settings.decoder);
+            assert_string_equal(f.settings.decoder->name, "rtmdet");
+            assert_ok(&cx, qb_decode_boxes(&cx, &in));
+            assert_int_equal(f.found.n, 1);
+            expect(0, 0, 8, 48, 24, 1, 2);
+        }
+}
+
+/* Levels that differ in their channels are no head. */
+static void levels_have_the_same_channels(void **state) {
+    (void)state;
+    start(NULL);
+    for (int k = 0; k < 3; k++) output("head", qb_shape_of(4, 1, k ? 4 : 32, 8 >> k, 8 >> k));
+    for (int k = 0; k < 3; k++) output("head", qb_shape_of(4, 1, 3, 8 >> k, 8 >> k));
+    qb_decode in = decode_of(64, 64);
+    in.n_labels = 3;
+    assert_null(qb_box_decoder_guess(&in));
+}
+
+static void yolofastest_shares_classes_among_anchors(void **state) {
+    (void)state;
+    start(NULL);
+    output("stride_16", qb_shape_of(4, 1, 4, 4, 17));
+    output("stride_32", qb_shape_of(4, 1, 2, 2, 17));
+    float *p = f.value[0] + 17 * 5; /* column 1, row 1 of stride 16 */
+    const float box[] = {0.5F, 0.75F, 0.5F, 1};
+    memcpy(p + 4, box, sizeof box);
+    p[12 + 1] = 0.5F; /* the second anchor: 37.88 x 51.48 */
+    p[15 + 1] = 0.8F;
+    qb_decode in = decode_of(64, 64);
+    in.n_labels = 2;
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "yolofastest");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    assert_int_equal(f.found.n, 1);
+    const double w = 37.88, h = 4 * 51.48;
+    expect(0, 24 - w / 2, 32 - h / 2, w, h, 0.4, 1);
+}
+
+/* Two heads: the small YOLOv3's anchors and exponentials; channels last. */
+static void two_heads_are_a_small_yolo(void **state) {
+    (void)state;
+    start(NULL);
+    float *coarse = output("stride_32", qb_shape_of(4, 1, 2, 2, 21));
+    float *fine = output("stride_16", qb_shape_of(4, 1, 4, 4, 21));
+    for (int i = 0; i < 12; i++) coarse[7 * i + 4] = -20;
+    for (int i = 0; i < 48; i++) fine[7 * i + 4] = -20;
+    float *p = fine + 21 * 5 + 7; /* column 1, row 1: the anchor 23 x 27 */
+    p[3] = logf(2);
+    p[4] = p[6] = 20;
+    qb_decode in = decode_of(64, 64);
+    in.n_labels = 2;
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "yolo_anchors");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    assert_int_equal(f.found.n, 1);
+    expect(0, 24 - 11.5, 24 - 27, 23, 54, 1, 1);
+    f.settings.decoder = NULL;
+    in.n_labels = 5; /* two maps of other channels are not */
+    assert_null(qb_box_decoder_guess(&in));
 }
 
 /* Peaks of a map at stride 4: a cell beside a higher one is none. */
@@ -643,6 +789,8 @@ static void decoders_are_guessed_by_their_outputs(void **state) {
         {"gfl", 1, {{.rank = 3, .dim = {1, 8500, 112}}}},
         {"yolov5", 1, {{.rank = 3, .dim = {1, 25200, 6}}}}, /* one class, no final boxes */
         {"yolov10", 1, {{.rank = 3, .dim = {1, 300, 6}}}},
+        {"detr", 2, {{.rank = 3, .dim = {1, 300, 6}}, {.rank = 3, .dim = {1, 300, 4}}}},
+        {"detr", 2, {{.rank = 3, .dim = {1, 100, 7}}, {.rank = 3, .dim = {1, 100, 4}}}},
         {"retinanet", 2, {{.rank = 3, .dim = {1, 76725, 80}}, {.rank = 3, .dim = {1, 76725, 4}}}},
         {"ssd", 2, {{.rank = 3, .dim = {1, 8400, 4}}, {.rank = 3, .dim = {1, 80, 8400}}}},
         {"decoded", 2, {{.rank = 3, .dim = {1, -1, 5}}, {.rank = 2, .dim = {1, -1}}}},
@@ -699,14 +847,20 @@ int main(void) {
         cmocka_unit_test(integers_are_classes),
         cmocka_unit_test(one_box_for_all_classes_may_have_an_axis),
         cmocka_unit_test(detr_with_and_without_no_object),
-        cmocka_unit_test(rows_of_four_exporters),
+        cmocka_unit_test(rows_of_five_exporters),
         cmocka_unit_test(efficientdet_moves_the_anchors_that_it_is_given),
+        cmocka_unit_test(efficientdet_knows_its_anchors),
         cmocka_unit_test(detr_in_one_output),
         cmocka_unit_test(ssd_leaves_the_background_out),
         cmocka_unit_test(yunet_reads_outputs_by_name),
         cmocka_unit_test(fastestdet_is_the_reference_formula),
         cmocka_unit_test(yolox_and_yolov6_have_a_box_a_cell),
         cmocka_unit_test(gfl_expects_sides),
+        cmocka_unit_test(distances_are_strides_or_pixels),
+        cmocka_unit_test(rtmdet_counts_from_corners),
+        cmocka_unit_test(levels_have_the_same_channels),
+        cmocka_unit_test(yolofastest_shares_classes_among_anchors),
+        cmocka_unit_test(two_heads_are_a_small_yolo),
         cmocka_unit_test(centernet_finds_peaks),
         cmocka_unit_test(simcc_is_not_taken_for_boxes),
         cmocka_unit_test(retinanet_has_nine_anchors),

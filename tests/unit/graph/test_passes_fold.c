@@ -23,6 +23,28 @@ static void spatial_means_become_pools(void **state) {
     maker_release(&m);
 }
 
+static void pools_of_the_whole_are_global(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 17);
+    const int32_t x = make_input(&m, "x", DIMS(1, 3, 5, 7));
+    const int32_t whole = NODE(&m, "AveragePool", "whole", x);
+    SET_INTS(&m, "kernel_shape", 5, 7);
+    SET_INTS(&m, "strides", 5, 7);
+    make_output(&m, whole);
+    const int32_t part = NODE(&m, "AveragePool", "part", x);
+    SET_INTS(&m, "kernel_shape", 5, 6);
+    make_output(&m, part);
+    const int32_t padded = NODE(&m, "AveragePool", "padded", x);
+    SET_INTS(&m, "kernel_shape", 5, 7);
+    SET_INTS(&m, "pads", 0, 1, 0, 0);
+    make_output(&m, padded);
+    assert_int_equal(optimize(&m, "whole-average-pool", TOLERANCE), 1);
+    assert_string_equal(node_writing(&m, "whole")->op->name, "GlobalAveragePool");
+    assert_int_equal(count_op(m.graph, "AveragePool"), 2);
+    maker_release(&m);
+}
+
 static void matmul_and_add_become_gemm(void **state) {
     (void)state;
     maker m;
@@ -799,6 +821,7 @@ static void einsums_of_three_quantized_values_become_products(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spatial_means_become_pools),
+        cmocka_unit_test(pools_of_the_whole_are_global),
         cmocka_unit_test(matmul_and_add_become_gemm),
         cmocka_unit_test(vectors_become_matrices),
         cmocka_unit_test(gemm_gets_a_plain_bias),
