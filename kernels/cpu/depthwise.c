@@ -108,7 +108,8 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
     dw->epilogue = qb_epilogue_of(p);
     describe(dw, p);
     dw->taps = dw->kernel[0] * dw->kernel[1] * dw->kernel[2];
-    dw->groups = qb_ceil64(dw->taps, arch->tap_group);
+    const int64_t rows = qb_dw_slides(dw) ? dw->taps / dw->kernel[2] : 1;
+    dw->groups = rows * qb_ceil64(dw->taps / rows, arch->tap_group);
     dw->n_blocks = cut_blocks(dw, NULL);
     dw->blocks = qb_alloc(cx, (size_t)dw->n_blocks, sizeof *dw->blocks);
     if (!dw->blocks) return cx->code;
@@ -218,6 +219,10 @@ void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line)
         line[k].start = inside ? inside : row->packed + dw->zeros;
         line[k].step = inside ? dw->in_stride : 0;
     }
+}
+
+bool qb_dw_slides(const qb_dw *dw) {
+    return dw->arch->slides && dw->kernel[2] >= 4 && dw->stride[2] == 1 && dw->dilation[2] == 1;
 }
 
 bool qb_dw_is_3x3(const qb_dw *dw) {

@@ -35,6 +35,7 @@ typedef struct qb_dw_arch {
     bool integer;
     bool wide_weights; /* it takes weights of 16 bits (qb_cpu_is_weight) */
     int lanes[3];      /* widths of blocks, largest first; 0: none */
+    bool slides;       /* see qb_dw_slides */
     int tap_group;     /* taps that are multiplied together */
     int group_bytes;   /* of their weights, for one channel */
     int rows_3x3;      /* most rows that `row` takes at once for a 3x3 window; 0: one */
@@ -90,5 +91,8 @@ typedef struct qb_dw_line {
 void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line);
 /* In one plane, without dilation, the same stride of 1 or 2 both ways. */
 bool qb_dw_is_3x3(const qb_dw *dw);
+/* A window of four columns or more, side by side in data and outputs, for a kernel that reads each
+ * column once for several outputs: groups of taps end where rows of the window do. */
+bool qb_dw_slides(const qb_dw *dw);
 
 #endif
