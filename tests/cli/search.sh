@@ -95,7 +95,7 @@ expect 0 python3 scores.py
 
 # What was measured for another search is not taken for this one.
 expect 1 "${search[@]}" --min-agreement 99 --resume --samples 20
-complains 'is of another search: its (threads|samples) is'
+complains 'is of another search: its (threads|samples|samples_hash) is'
 echo '{"schema":"other"}' >model.search.part
 expect 1 "${search[@]}" --min-agreement 99 --resume
 complains 'not the cache of a search'
