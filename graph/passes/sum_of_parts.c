@@ -138,14 +138,21 @@ static qb_status combine(const parts *p, int32_t index, const char *op, int32_t 
     return qb_rewrite_node(p->rw, index, qb_op_find("Unsqueeze", ""), in, 2, out);
 }
 
+/* What makes a reduction of two parts. */
+static const char *combination(const qb_node *node) {
+    if (!node->op || node->op->kernel.kind != QB_KIND_REDUCE) return NULL;
+    switch (node->op->kernel.reduce) {
+    case QB_REDUCE_SUM: return "Add";
+    case QB_REDUCE_MAX: return "Max";
+    case QB_REDUCE_MIN: return "Min";
+    default: return NULL;
+    }
+}
+
 static qb_status match(qb_rewrite *rw, int32_t index) {
-    static const char *const by_part[][2] = {
-        {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
-    const char *op = NULL;
-    for (size_t i = 0; i < sizeof by_part / sizeof *by_part; i++)
-        if (qb_node_is(node, by_part[i][0])) op = by_part[i][1];
+    const char *op = combination(node);
     int64_t axis;
     int32_t n;
     if (!op || !qb_value_int_list(graph, qb_node_in(node, 1), &axis, 1, &n) || n != 1 ||

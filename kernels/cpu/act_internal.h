@@ -3,7 +3,6 @@
 #ifndef QB_CPU_ACT_INTERNAL_H
 #define QB_CPU_ACT_INTERNAL_H
 
-#include "erf_internal.h"
 #include "simd_internal.h"
 
 #if QB_X86

@@ -8,7 +8,6 @@
 
 #include "base/vector_loop.h"
 #include "cpu_internal.h"
-#include "erf_internal.h"
 
 static inline __attribute__((always_inline)) float of_bits(uint32_t bits) {
     float v;
