@@ -73,9 +73,10 @@ qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, 
  * have the shape of the last one's result and are read by others of the chain alone. Quantized
  * values between them are rounded inside, so that the results are the same. A node without a kernel
  * of its own is a chain even when it is alone. Behind qb_fuse: what lies inside is gone. Shapes
- * must be known. */
+ * must be known. `tables`: kernels look up what is computed of one 8-bit value alone, so such a
+ * chain takes in nothing that would make it one of several values. */
 qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
-                         const void *user, qb_groups *groups);
+                         const void *user, bool tables, qb_groups *groups);
 
 /* Operators that only move elements (QB_TRAIT_VIEW, qb_op.strided), each read by the next alone,
  * become one group of kind STRIDED_COPY wherever they are one copy (qb_strided_compose) and

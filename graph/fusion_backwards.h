@@ -11,6 +11,7 @@ typedef struct qb_fusing {
     qb_groups *groups;
     qb_chain_filter accept;
     const void *user;
+    bool tables; /* see qb_fuse_chains */
     /* by qb_fuse_backwards */
     qb_uses uses;
     int32_t *maker;   /* [n_values] group whose result it is; -1 */

@@ -275,8 +275,9 @@ static bool grow(const qb_fusing *c, pattern *d, growth *g) {
  * binary operator alone, whose kernel knows no tables. */
 static bool is_table(const qb_fusing *c, const pattern *d) {
     const qb_value *x = &c->graph->values[d->in[0]], *y = &c->graph->values[d->group.out];
-    return d->chain.n_in == 1 && d->group.kind != QB_KIND_BINARY && x->q.n == 1 &&
-           qb_value_has_one_scale(x) && is_number(y) && qb_shape_equal(&x->shape, &y->shape);
+    const bool binary = d->group.kind == QB_KIND_BINARY && d->group.n_nodes == 1;
+    return c->tables && d->chain.n_in == 1 && !binary && x->q.n == 1 && qb_value_has_one_scale(x) &&
+           is_number(y) && qb_shape_equal(&x->shape, &y->shape);
 }
 
 /* As long as it gets; but a table stays one. False: it is the group alone. */
@@ -333,7 +334,12 @@ static qb_status make_chain(qb_fusing *c, int32_t g) {
 }
 
 qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
-                         const void *user, qb_groups *groups) {
-    qb_fusing f = {.cx = cx, .graph = graph, .groups = groups, .accept = accept, .user = user};
+                         const void *user, bool tables, qb_groups *groups) {
+    qb_fusing f = {.cx = cx,
+                   .graph = graph,
+                   .groups = groups,
+                   .accept = accept,
+                   .user = user,
+                   .tables = tables};
     return qb_fuse_backwards(&f, make_chain);
 }

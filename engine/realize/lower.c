@@ -220,7 +220,7 @@ static qb_status fuse_chains(qb_lowering *b) {
     const qb_chain_filter takes = device ? qb_device_takes : host_takes;
     if (b->spec->observable || (!device && b->spec->float_type != QB_DTYPE_F32)) return QB_OK;
     if (device) QB_TRY(qb_fuse_views(b->cx, b->graph, takes, b, &b->groups));
-    return qb_fuse_chains(b->cx, b->graph, takes, b, &b->groups);
+    return qb_fuse_chains(b->cx, b->graph, takes, b, !device, &b->groups);
 }
 
 /* An engine without steps, its device open and its graph taken over. */

@@ -758,8 +758,42 @@ static void every_failing_allocation_is_reported(void **state) {
     maker_release(&m);
 }
 
+static bool any(const void *user, const qb_problem *problem) {
+    (void)user, (void)problem;
+    return true;
+}
+
+/* GELU of a quantized sum with a bias: from the sum on it is a function of one byte. Kernels that
+ * look such functions up get it alone, others with the sum. */
+static void functions_of_one_byte_stay_apart(void **state) {
+    (void)state;
+    for (int tables = 0; tables < 2; tables++) {
+        maker m;
+        maker_init(&m, 41);
+        const int32_t x = NODE(&m, "Relu", "r", make_input(&m, "x", DIMS(2, 4, 8)));
+        const int32_t sum = NODE(&m, "Add", "sum", x, make_random(&m, "bias", DIMS(8)));
+        const int32_t erf =
+            NODE(&m, "Erf", "erf", NODE(&m, "Div", "scaled", sum, make_scalar(&m, "root", 1.5f)));
+        const int32_t gate = NODE(&m, "Add", "gate", erf, make_scalar(&m, "one", 1.0f));
+        const int32_t y = NODE(&m, "Mul", "y", sum, gate);
+        make_output(&m, NODE(&m, "MatMul", "z", y, make_random(&m, "w", DIMS(8, 3))));
+        make_quantized(&m, x, 0.1f, 0);
+        make_quantized(&m, sum, 0.1f, 3);
+        make_quantized(&m, y, 0.2f, 5);
+        qb_groups groups = fuse(&m);
+        assert_ok(&m.cx, qb_fuse_chains(&m.cx, m.graph, any, NULL, tables, &groups));
+        const qb_group *last = writing(&m, &groups, "y");
+        assert_int_equal(last->kind, QB_KIND_CHAIN);
+        assert_int_equal(last->n_in, tables ? 1 : 2);
+        assert_true((last->in[0] == sum) == (tables == 1));
+        qb_groups_release(&groups);
+        maker_release(&m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_of_one_byte_stay_apart),
         cmocka_unit_test(conv_takes_residual_and_activation),
         cmocka_unit_test(activation_may_come_before_the_residual),
         cmocka_unit_test(the_later_of_two_convolutions_takes_the_add),
