@@ -31,7 +31,7 @@ static bool is_identity(const float *weights, int64_t out, int64_t in) {
     return same;
 }
 
-/* The next value of this shape, of a node with these inputs. */
+/* The next value of this shape, in floats, of a node with these inputs: one or two. */
 static qb_status add_node(qb_rewrite *rw, const char *op, int32_t like, const char *suffix,
                           const qb_shape *shape, const int32_t in[2], int32_t *out) {
     QB_TRY(qb_rewrite_plain(rw, like, suffix, shape, out));
@@ -128,9 +128,9 @@ static qb_status match_resize(qb_rewrite *rw, int32_t index) {
     QB_TRY(qb_node_resize_weights(rw->cx, graph, node, 0, NULL, &known));
     if (!known) return QB_OK;
     resizing r = {.rw = rw, .node = index, .y = y, .now = x, .shape = *from};
-    const int32_t rank = to->rank, whole[2] = {x, -1};
+    const int32_t rank = to->rank, quantized[2] = {x, -1};
     if (graph->values[x].q.n > 0)
-        QB_TRY(add_node(rw, "Identity", x, "_float", &r.shape, whole, &r.now));
+        QB_TRY(add_node(rw, "Identity", x, "_float", &r.shape, quantized, &r.now));
     for (int32_t d = rank - 1; d >= 0; d--) QB_TRY(resize_along(&r, d));
     QB_TRY(end_resize(&r, index));
     qb_rewrite_changed(rw);

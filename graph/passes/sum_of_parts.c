@@ -5,6 +5,8 @@
 #include "graph/passes_internal.h"
 
 #define MOST_PARTS 4 /* beyond it one reduction beats a chain of additions */
+#define MOST_STEPS                                                                                 \
+    4 /* products and sums between a stack and its sum: each is looked at anew for each part */
 
 /* The dimension of the parts, counted from the end, so that broadcasting does not move it. */
 typedef struct parts {
@@ -55,7 +57,7 @@ static bool is_divisible(const parts *p, int32_t value) {
     return axis < 0 || v->shape.dim[axis] == 1 || v->shape.dim[axis] == p->n;
 }
 
-static bool in_parts(const parts *p, int32_t value, int32_t user) {
+static bool in_parts(const parts *p, int32_t value, int32_t user, int32_t steps) {
     const qb_graph *graph = p->rw->graph;
     const int32_t axis = axis_in(p, value), from = qb_rewrite_from(p->rw, value, NULL);
     if (axis < 0 || from < 0 || graph->values[value].kept ||
@@ -63,11 +65,11 @@ static bool in_parts(const parts *p, int32_t value, int32_t user) {
         return false;
     const qb_node *node = &graph->nodes[from];
     if (is_stack(p, node, axis) || is_taken_apart(p, node, axis)) return true;
-    if (qb_affine_of(node) == QB_AFFINE_NONE ||
+    if (steps == 0 || qb_affine_of(node) == QB_AFFINE_NONE ||
         qb_uses_sole_user(graph, &p->rw->uses, value) != user || !is_divisible(p, node->in[0]) ||
         !is_divisible(p, node->in[1]))
         return false;
-    return in_parts(p, node->in[0], from) || in_parts(p, node->in[1], from);
+    return in_parts(p, node->in[0], from, steps - 1) || in_parts(p, node->in[1], from, steps - 1);
 }
 
 static qb_status append(const parts *p, const char *op, const int32_t *in, int32_t n_in,
@@ -96,7 +98,7 @@ static qb_status slice(const parts *p, int32_t value, int32_t axis, int64_t firs
 }
 
 /* Part i of a value, without the dimension of the parts. */
-static qb_status part(const parts *p, int32_t value, int64_t i, int32_t *out) {
+static qb_status part(const parts *p, int32_t value, int64_t i, int32_t steps, int32_t *out) {
     const qb_graph *graph = p->rw->graph;
     const int32_t axis = axis_in(p, value), from = qb_rewrite_from(p->rw, value, NULL);
     const qb_node *node = from >= 0 ? &graph->nodes[from] : NULL;
@@ -107,11 +109,11 @@ static qb_status part(const parts *p, int32_t value, int64_t i, int32_t *out) {
     if (node && is_stack(p, node, axis)) return squeeze(p, node->in[i], axis, out);
     if (node && is_taken_apart(p, node, axis))
         return slice(p, node->in[0], axis, i * shape.dim[axis + 1], shape.dim[axis + 1], out);
-    if (node && in_parts(p, value, qb_uses_sole_user(graph, &p->rw->uses, value))) {
+    if (node && in_parts(p, value, qb_uses_sole_user(graph, &p->rw->uses, value), steps)) {
         const qb_op *op = node->op;
         const qb_shape rest = without(&shape, axis);
         int32_t in[2] = {node->in[0], node->in[1]};
-        for (int32_t k = 0; k < 2; k++) QB_TRY(part(p, in[k], i, &in[k]));
+        for (int32_t k = 0; k < 2; k++) QB_TRY(part(p, in[k], i, steps - 1, &in[k]));
         return append(p, op->name, in, 2, value, &rest, out);
     }
     QB_TRY(slice(p, value, axis, i, 1, out));
@@ -124,9 +126,9 @@ static qb_status combine(const parts *p, int32_t index, const char *op, int32_t 
     const qb_shape rest = without(&p->rw->graph->values[x].shape, axis);
     const int64_t at = axis;
     int32_t in[2], sum;
-    QB_TRY(part(p, x, 0, &in[0]));
+    QB_TRY(part(p, x, 0, MOST_STEPS, &in[0]));
     for (int64_t i = 1; i < p->n; i++) {
-        QB_TRY(part(p, x, i, &in[1]));
+        QB_TRY(part(p, x, i, MOST_STEPS, &in[1]));
         if (i == p->n - 1 && !keepdims)
             return qb_rewrite_node(p->rw, index, qb_op_find(op, ""), in, 2, out);
         const bool last = i == p->n - 1; /* sums on the way are not rounded */
@@ -165,7 +167,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (axis < 0 || axis >= shape->rank) return QB_OK;
     p.from_end = shape->rank - (int32_t)axis;
     p.n = shape->dim[axis];
-    if (p.n < 2 || p.n > MOST_PARTS || !in_parts(&p, x, index)) return QB_OK;
+    if (p.n < 2 || p.n > MOST_PARTS || !in_parts(&p, x, index, MOST_STEPS)) return QB_OK;
     QB_TRY(combine(&p, index, op, x, qb_node_int(node, "keepdims", 1) != 0));
     qb_rewrite_changed(rw);
     return QB_OK;

@@ -538,6 +538,26 @@ static void other_sums_over_a_dimension_stay(void **state) {
     }
 }
 
+/* A hostile chain of products is not followed to its beginning, once for each of its nodes. */
+static void sums_far_behind_a_stack_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 35);
+    const int32_t x = NODE(&m, "Relu", "x1", make_image(&m)), one = INTS(&m, "one", 1);
+    int32_t y = NODE(&m, "Concat", "all", NODE(&m, "Unsqueeze", "a", x, one),
+                     NODE(&m, "Unsqueeze", "b", NODE(&m, "Tanh", "t", x), one));
+    set_int(&m, "axis", 1);
+    for (int i = 0; i < 5; i++) {
+        char name[2][16];
+        snprintf(name[0], sizeof name[0], "w%d", i);
+        snprintf(name[1], sizeof name[1], "p%d", i);
+        y = NODE(&m, "Mul", name[1], y, make_random(&m, name[0], DIMS(2, 4, 1, 1)));
+    }
+    make_output(&m, NODE(&m, "ReduceSum", "y", y, one));
+    assert_int_equal(optimize(&m, "sum-of-parts", TOLERANCE), 0);
+    maker_release(&m);
+}
+
 /* --- pad-into-conv --------------------------------------------------------------------------- */
 
 static void zero_padding_moves_into_convolutions(void **state) {
@@ -845,6 +865,7 @@ int main(void) {
         cmocka_unit_test(other_sums_of_convolutions_stay),
         cmocka_unit_test(sums_over_few_parts_become_additions),
         cmocka_unit_test(other_sums_over_a_dimension_stay),
+        cmocka_unit_test(sums_far_behind_a_stack_stay),
         cmocka_unit_test(zero_padding_moves_into_convolutions),
         cmocka_unit_test(other_padding_stays),
         cmocka_unit_test(padding_of_quantized_values_stays),
