@@ -26,8 +26,6 @@ static bool machine_has(const qb_tactic *tactic) {
         const char *name;
         qb_tier tier;
     } asks[] = {{"bf16", QB_TIER_AVX512_BF16},
-                {"scale_shift", QB_TIER_AVX512},
-                {"layer_norm", QB_TIER_AVX512},
                 {"avx512vnni", QB_TIER_AVX512_VNNI},
                 {"avx512", QB_TIER_AVX512},
                 {"avx2vnni", QB_TIER_AVX2_VNNI},
