@@ -119,6 +119,10 @@ qb_status qb_fuse_terms(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
  * below. */
 qb_status qb_fuse_rolls(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
+/* RMS normalization written as squares, a mean and a root becomes RMSNormalization. For engines:
+ * the operator is of opset 23. What vanishes is as below. */
+qb_status qb_fuse_rms_norms(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* Attention written as MatMul, Softmax and MatMul, with what splits and joins heads around them,
  * becomes one Attention node wherever `accept` takes its problem (as qb_node_problem poses it). For
  * engines that have a kernel for it: the values inside are gone, so that nobody can observe them.

@@ -29,6 +29,7 @@ static bool normal_axis(int64_t axis, int32_t rank, int32_t *out) {
 static bool lower_layer_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     p->n_in = node->n_in;
     p->epsilon = qb_node_float(node, "epsilon", 1e-5f);
+    p->rms = node->op->kernel.rms;
     return normal_axis(qb_node_int(node, "axis", -1), graph->values[node->in[0]].shape.rank,
                        &p->axis);
 }

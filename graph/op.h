@@ -103,6 +103,7 @@ typedef struct qb_op_kernel {
     qb_cell_kind cell;     /* RECURRENT */
     qb_reduce_kind reduce; /* REDUCE */
     qb_extreme extreme;    /* ARG */
+    bool rms;              /* LAYER_NORM */
     qb_function function;  /* of a CHAIN, whatever `kind` is: of the inputs in their order, then of
                               the attributes alpha and beta */
 } qb_op_kernel;

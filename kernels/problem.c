@@ -182,6 +182,7 @@ void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
                        (long long)p->strided.stride[d]);
     for (int32_t d = 0; p->kind == QB_KIND_PAD && d < p->out.shape.rank; d++)
         qb_strbuf_addf(text, ";%d:%lld", (int)p->padding.mode, (long long)p->padding.begin[d]);
+    if (p->rms) qb_strbuf_add(text, ";rms");
     if (p->kind == QB_KIND_SCAN) qb_strbuf_addf(text, ";%d%d", p->scan.exclusive, p->scan.reverse);
     if (p->kind == QB_KIND_ARG) qb_strbuf_addf(text, ";%d%d", p->extreme.smallest, p->extreme.last);
     if (p->kind == QB_KIND_GRID_SAMPLE)

@@ -285,6 +285,7 @@ typedef struct qb_problem {
     qb_act act;
     bool act_first; /* activation before the residual is added */
     float epsilon;  /* LAYER_NORM, GROUP_NORM */
+    bool rms;       /* LAYER_NORM: mean 0, whatever the data's is */
     qb_reduce_kind reduce;
     uint32_t axes;         /* REDUCE: bit d is dimension d */
     qb_places places;      /* GATHER, SCATTER */

@@ -199,6 +199,8 @@ static qb_status fuse_nodes(qb_lowering *b) {
     int32_t n = 0;
     if (b->spec->observable) return QB_OK;
     const bool device = b->engine->device;
+    QB_TRY(qb_fuse_rms_norms(b->cx, b->graph, &n));
+    if (n > 0) qb_debug(b->cx, "RMS normalization: %d times as one step", (int)n);
     QB_TRY(qb_fuse_order(b->cx, b->graph, device ? qb_device_takes : host_takes, b, &n));
     if (device && !b->plans) { /* indices and weights vary by size */
         QB_TRY(qb_fuse_boxes(b->cx, b->graph, &n));

@@ -196,7 +196,8 @@ QB_OP_SIMPLE(group_normalization, "GroupNormalization", 18, 3, 3, 1, sizeof(more
              group_attrs, FLOAT, infer_group, eval_group, .types = QB_TYPES_FLOATS,
              .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GROUP_NORM});
 QB_OP_SIMPLE(rms_normalization, "RMSNormalization", 23, 2, 2, 1, sizeof(more_attrs), rms_attrs,
-             FLOAT, infer_rms, eval_rms, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);
+             FLOAT, infer_rms, eval_rms, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE,
+             .kernel = {QB_KIND_LAYER_NORM, .rms = true});
 QB_OP_SIMPLE(lp_normalization, "LpNormalization", 7, 1, 1, 1, sizeof(more_attrs), lp_attrs, FLOAT,
              infer_lp, eval_lp, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_AXIS);
 QB_OP_SIMPLE(mean_variance_normalization, "MeanVarianceNormalization", 9, 1, 1, 1,

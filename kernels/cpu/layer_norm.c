@@ -67,7 +67,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                    .epsilon = p->epsilon,
                    .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,
                    .zero = qb_cpu_zero(x),
-                   .dtype = x->dtype};
+                   .dtype = x->dtype,
+                   .rms = p->rms};
     for (int32_t d = p->axis; d < x->shape.rank; d++) w->n *= x->shape.dim[d];
     w->rows = qb_shape_count(&x->shape) / w->n;
     kernel->launch = launch;

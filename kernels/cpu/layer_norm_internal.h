@@ -10,6 +10,7 @@ typedef struct qb_norm {
     float epsilon, scale; /* of the data's quantized values */
     int32_t zero;
     qb_dtype dtype;
+    bool rms; /* the mean is 0 */
 } qb_norm;
 
 /* One row of n elements; `shift` may be NULL, and `to` may be `row` where sizes are the same. */

@@ -166,6 +166,7 @@ void random_node_make(qb_rng *rng, random_case *c) {
         int64_t n = 1;
         p->n_in = random_chance(rng, 70) ? 3 : 2;
         p->epsilon = 1e-5f;
+        p->rms = random_chance(rng, 40);
         p->axis = rank - 1;
         if (random_chance(rng, 30)) x->shape.dim[rank - 1] = random_between(rng, 1000, 1100);
         for (int32_t d = p->axis; d < rank; d++) n *= x->shape.dim[d];
@@ -205,7 +206,8 @@ static void layer_norm(random_case *c) {
     const float *scale = c->data[1], *bias = c->problem.n_in > 2 ? c->data[2] : NULL;
     for (int64_t r = 0; r < rows; r++) {
         double mean = 0, squares = 0;
-        for (int64_t i = 0; i < n; i++) mean += (double)float_of(c, r * n + i) / (double)n;
+        for (int64_t i = 0; i < n && !c->problem.rms; i++)
+            mean += (double)float_of(c, r * n + i) / (double)n;
         for (int64_t i = 0; i < n; i++) {
             double d = (double)float_of(c, r * n + i) - mean;
             squares += d * d / (double)n;

@@ -55,6 +55,12 @@ QB_DEVICE moments moments_of(const qb_cuda_layer_norm &p, const piece<KIND> (&x)
             }
         sum = __reduce_add_sync(0xffffffffu, sum);
         squares = __reduce_add_sync(0xffffffffu, squares);
+        if (p.rms) { // around the zero point, of the quantized values without sign
+            int64_t zero = p.in.zero + (flip ? 128 : 0);
+            int64_t around = (int64_t)squares - 2 * zero * sum + zero * zero * p.n;
+            float mean_square = (float)around / n * p.in.scale * p.in.scale;
+            return {(float)zero, p.in.scale / sqrtf(mean_square + p.epsilon)};
+        }
         uint64_t spread = (uint64_t)squares * (uint32_t)p.n - (uint64_t)sum * sum;
         float variance = (float)spread / (n * n) * p.in.scale * p.in.scale;
         return {(float)sum / n, p.in.scale / sqrtf(variance + p.epsilon)};
@@ -64,7 +70,7 @@ QB_DEVICE moments moments_of(const qb_cuda_layer_norm &p, const piece<KIND> (&x)
         for (int i = 0; i < PIECES; i++)
 #pragma unroll
             for (int k = 0; k < PIECE; k++) sum += element<KIND>(x[i], k, flip);
-        float mean = qb_warp_sum(sum) / n;
+        float mean = p.rms ? 0.0f : qb_warp_sum(sum) / n;
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
             if ((i * 32 + lane) * PIECE >= p.n) continue;
@@ -177,7 +183,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
         qb_load_floats<1>(p.in, in, row * p.n + at, v);
         sum += v[0];
     }
-    float mean = qb_warp_sum(sum) / (float)p.n;
+    float mean = p.rms ? 0.0f : qb_warp_sum(sum) / (float)p.n;
     for (int at = threadIdx.x % 32; at < p.n; at += 32) {
         qb_load_floats<1>(p.in, in, row * p.n + at, v);
         squares += (v[0] - mean) * (v[0] - mean);

@@ -10,12 +10,13 @@ extern "C" {
 #endif
 
 /* Rows of n consecutive elements: (x - mean) / sqrt(variance + epsilon) scale + bias; scale and
- * bias are f32. */
+ * bias are f32. RMS: the mean is 0, and so the variance that of the squares. */
 typedef struct qb_cuda_layer_norm {
     qb_cuda_value in, out;
     int64_t rows;
     int32_t n;
     float epsilon;
+    int32_t rms;
 } qb_cuda_layer_norm;
 int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *in, const float *scale,
                            const float *bias, void *out, int32_t multiprocessors, void *stream);

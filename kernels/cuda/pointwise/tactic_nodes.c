@@ -7,7 +7,7 @@
 /* ---- LAYER_NORM ------------------------------------------------------------------------------ */
 
 static bool lower_layer_norm(const qb_problem *p, const bool *constant, qb_cuda_layer_norm *l) {
-    *l = (qb_cuda_layer_norm){.epsilon = p->epsilon, .rows = 1, .n = 1};
+    *l = (qb_cuda_layer_norm){.epsilon = p->epsilon, .rms = p->rms, .rows = 1, .n = 1};
     if (p->kind != QB_KIND_LAYER_NORM || p->n_in < 2 || p->n_in > 3) return false;
     const qb_desc *x = &p->in[0];
     if (!qb_cuda_is_row(x) || !qb_cuda_is_row(&p->out) || !qb_cuda_value_of(x, &l->in) ||

@@ -326,7 +326,56 @@ static void shifted_windows_become_one_pad(void **state) {
     maker_release(&m);
 }
 
+/* Rotary positions: halves, neighbours, parts of a Split; and what only looks like them. */
+static void rotated_halves_become_a_pad_and_signs(void **state) {
+    (void)state;
+    maker m;
+    qb_graph *copy;
+    int32_t n = -1;
+    maker_init(&m, 74);
+    const int32_t x = make_input(&m, "x", DIMS(2, 3, 5, 8));
+    const int32_t half = NODE(&m, "Neg", "n1", part(&m, "a", x, 4, 100, 3));
+    const int32_t halves = two_parts(&m, "halves", half, part(&m, "b", x, 0, 4, -1), -1);
+    make_output(&m, NODE(&m, "Mul", "product", make_random(&m, "sine", DIMS(5, 8)), halves));
+    const int32_t all = NODE(&m, "Neg", "n2", part(&m, "c", x, 1, 100, 1));
+    const int32_t both = NODE(&m, "Neg", "n3", part(&m, "d", x, 0, 1, 1));
+    make_output(&m, two_parts(&m, "middle", all, both, 1));
+    int32_t pair[2];
+    for (int i = 0; i < 2; i++) { /* x[1::2] and x[::2] */
+        const char *const names[2][5] = {{"odd", "of", "ot", "oa", "os"},
+                                         {"even", "ef", "et", "ea", "es"}};
+        const int32_t every =
+            NODE(&m, "Slice", names[i][0], x, INTS(&m, names[i][1], 1 - i),
+                 INTS(&m, names[i][2], 100), INTS(&m, names[i][3], 3), INTS(&m, names[i][4], 2));
+        pair[i] = NODE(&m, "Unsqueeze", i ? "u2" : "u1", i ? every : NODE(&m, "Neg", "n4", every),
+                       INTS(&m, i ? "ua" : "ub", -1));
+    }
+    const int32_t pairs = two_parts(&m, "pairs", pair[0], pair[1], -1);
+    make_output(&m, NODE(&m, "Reshape", "neighbours", pairs, INTS(&m, "rs", 2, 3, 5, 8)));
+    const int32_t doubled = NODE(&m, "Relu", "r", x);
+    const int32_t gap = NODE(&m, "Neg", "n5", part(&m, "e", doubled, 5, 100, 3));
+    make_output(&m, two_parts(&m, "left_out", gap, part(&m, "f", doubled, 0, 4, 3), 3));
+    make_output(&m, two_parts(&m, "two", NODE(&m, "Neg", "n6", part(&m, "g", x, 4, 100, 3)),
+                              part(&m, "h", doubled, 0, 4, 3), 3));
+    make_output(&m,
+                two_parts(&m, "none", part(&m, "i", x, 8, 100, 3), part(&m, "j", x, 0, 8, 3), 3));
+    assert_ok(&m.cx, qb_graph_infer(&m.cx, m.graph));
+    assert_ok(&m.cx, qb_graph_clone(&m.cx, m.graph, &copy));
+    assert_ok(&m.cx, qb_fuse_rolls(&m.cx, copy, &n));
+    assert_ok(&m.cx, qb_graph_infer(&m.cx, copy));
+    assert_ok(&m.cx, qb_graph_verify(&m.cx, copy));
+    assert_int_equal(n, 3);
+    assert_int_equal(count_op(copy, "Pad"), 3);
+    assert_int_equal(count_op(copy, "Mul"), 3);
+    assert_int_equal(count_op(copy, "Concat"), 3);
+    assert_int_equal(count_op(copy, "Neg"), 2);
+    assert_same_results(&m, m.graph, copy, 0);
+    maker_replace(&m, copy);
+    maker_release(&m);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(rotated_halves_become_a_pad_and_signs),
     cmocka_unit_test(shifted_windows_become_one_pad),
     cmocka_unit_test(parts_of_one_product_stay_packed),
     cmocka_unit_test(bias_and_mask_of_windows_become_one),
