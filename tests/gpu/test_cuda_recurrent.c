@@ -67,6 +67,42 @@ static void layers_compute_what_eval_does(void **state) {
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(layers_compute_what_eval_does)};
+/* Widths at the borders of the kernels with R in registers, batches at those of their tiles. */
+static void wide_layers_compute_what_eval_does(void **state) {
+    (void)state;
+    static const int64_t hidden[] = {8, 50, 64, 65, 96, 128, 129, 200, 256, 257};
+    static const int64_t batch[] = {1, 2, 8, 9, 21};
+    static const char *const directions[] = {"forward", "reverse", "bidirectional"};
+    static float x[LAYER_INPUTS * 21 * 7];
+    static layer_answer expected, got, again;
+    require_device();
+    layer_fill(1, x, LAYER_INPUTS * 21 * 7, 1);
+    for (int i = 0; i < 100; i++) {
+        const bool lstm = i % 2 == 0;
+        layer l = {.op = lstm ? "LSTM" : "GRU",
+                   .direction = directions[i % 3],
+                   .steps = 1 + i % 7,
+                   .hidden = hidden[i / 10],
+                   .batch = batch[i % 5],
+                   .batch_first = i % 4 > 1,
+                   .bias = i % 5 > 0,
+                   .lengths = i % 3 > 0,
+                   .states = i % 4 < 3,
+                   .attr = lstm ? NULL : "linear_before_reset",
+                   .outputs = {i % 7 > 0, true, lstm}};
+        layer_graph f;
+        layer_make(&f, &l);
+        answer_of(&f, &l, "ref", QB_DTYPE_F32, x, &expected);
+        answer_of(&f, &l, "cuda,cpu,ref", QB_DTYPE_F16, x, &got);
+        answer_of(&f, &l, "cuda,cpu,ref", QB_DTYPE_F16, x, &again);
+        assert_string_equal(got.tactic, "cuda.recurrent");
+        assert_close(i, &expected, &got, 1e-2f);
+        assert_memory_equal(&got, &again, sizeof got);
+        qb_graph_free(f.graph);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(layers_compute_what_eval_does),
+                                          cmocka_unit_test(wide_layers_compute_what_eval_does)};
 
 QB_TEST_MAIN(tests)

@@ -25,26 +25,37 @@ template <class Kernel> static int qb_reserve_shared(Kernel kernel, int bytes) {
     return (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 }
 
-// Launches a kernel that awaits those before it.
+// Launches a kernel that awaits those before it, in clusters of `cluster` blocks (1 before compute
+// capability 9.0).
 template <typename... Parameters, typename... Arguments>
-static int qb_launch_dependent(void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
-                               size_t shared_bytes, void *stream, Arguments... arguments) {
+static int qb_launch_clusters(void (*kernel)(Parameters...), dim3 blocks, unsigned cluster,
+                              unsigned threads, size_t shared_bytes, void *stream,
+                              Arguments... arguments) {
     int device = 0, major = 0;
     cudaError_t code = cudaGetDevice(&device);
     if (code == cudaSuccess)
         code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     if (code != cudaSuccess) return (int)code;
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim = {cluster, 1, 1};
     cudaLaunchConfig_t config = {};
     config.gridDim = blocks;
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = (cudaStream_t)stream;
-    config.attrs = &early;
-    config.numAttrs = major >= 9 ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = major < 9 ? 0 : cluster > 1 ? 2 : 1;
     return (int)cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+}
+
+// The same without clusters.
+template <typename... Parameters, typename... Arguments>
+static int qb_launch_dependent(void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
+                               size_t shared_bytes, void *stream, Arguments... arguments) {
+    return qb_launch_clusters(kernel, blocks, 1, threads, shared_bytes, stream, arguments...);
 }
 
 #endif

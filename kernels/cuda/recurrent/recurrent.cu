@@ -3,7 +3,7 @@
 #include "kernels/cuda/common/copies.cuh"
 #include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
-#include "kernels/cuda/recurrent/recurrent.h"
+#include "kernels/cuda/recurrent/recurrent.cuh"
 
 #define THREADS QB_CUDA_RECURRENT_THREADS
 #define WARP 32
@@ -17,11 +17,8 @@ typedef qb_cuda_recurrent_pass pass_params;
 
 // ---- who a block is
 
-struct block {
-    int direction, number, team;
-    int first_item, items; // of the team
-    int first_unit;
-    bool back;
+struct block : team {
+    int number, first_unit;
     const float *x;    // the block's columns of the sums of X W, first row
     float *x_now;      // those of a step and of the next one: [items][units][gates]
     float *sums;       // [slices][items at once][pitch]
@@ -37,14 +34,11 @@ QB_DEVICE int item_of(int at, int units, int items) { return items == 1 ? 0 : at
 
 template <class T, bool ALONE>
 QB_DEVICE block block_of(const params &p, const buffers &io, char *shared) {
+    const int team = blockIdx.x / p.blocks;
     block b;
+    (struct team &)b = team_of(p, team);
     b.number = blockIdx.x % p.blocks;
-    b.team = blockIdx.x / p.blocks;
-    b.direction = b.team / p.groups;
-    b.first_item = b.team % p.groups * p.items;
-    b.items = min(p.items, p.batch - b.first_item);
     b.first_unit = b.number * p.units;
-    b.back = b.direction == 1 || p.layer.reverse;
     b.x = (const float *)(io.workspace + p.at_x) +
           (int64_t)(b.direction * p.blocks + b.number) * p.units * p.gates;
     b.x_now = (float *)(shared + p.shared.x);
@@ -53,7 +47,7 @@ QB_DEVICE block block_of(const params &p, const buffers &io, char *shared) {
     b.c = (float *)(shared + p.shared.c);
     b.lengths = (int *)(shared + p.shared.lengths);
     b.counter =
-        (unsigned *)(io.workspace + p.at_counters + (int64_t)b.team * QB_CUDA_RECURRENT_STRIDE);
+        (unsigned *)(io.workspace + p.at_counters + (int64_t)team * QB_CUDA_RECURRENT_STRIDE);
     b.arrivals = 0;
     const int64_t row = (int64_t)b.direction * p.padded_items + b.first_item;
     b.states =
@@ -76,36 +70,6 @@ QB_DEVICE int time_of(const block &b, int item, int step) {
     return b.back ? b.lengths[item] - 1 - step : step;
 }
 
-QB_DEVICE int64_t row_of(const params &p, const block &b, int item, int t) {
-    const int64_t number = b.first_item + item;
-    return p.layer.batch_first ? number * p.steps + t : (int64_t)t * p.batch + number;
-}
-
-// Where an item's units begin in Y, and in a state of the caller's.
-QB_DEVICE int64_t y_at(const params &p, const block &b, int item, int t) {
-    const int64_t number = b.first_item + item;
-    const int64_t row = p.layer.batch_first
-                            ? (number * p.steps + t) * p.directions + b.direction
-                            : ((int64_t)t * p.directions + b.direction) * p.batch + number;
-    return row * p.hidden;
-}
-QB_DEVICE int64_t state_at(const params &p, const block &b, int item) {
-    const int64_t number = b.first_item + item;
-    return (p.layer.batch_first ? number * p.directions + b.direction
-                                : (int64_t)b.direction * p.batch + number) *
-           p.hidden;
-}
-
-QB_DEVICE float load(int dtype, const void *from, int64_t at) {
-    return dtype == QB_DTYPE_F16 ? __half2float(((const __half *)from)[at])
-                                 : ((const float *)from)[at];
-}
-QB_DEVICE void store(int dtype, void *to, int64_t at, float v) {
-    if (dtype == QB_DTYPE_F16)
-        ((__half *)to)[at] = __float2half_rn(v);
-    else
-        ((float *)to)[at] = v;
-}
 // States of a team go past the multiprocessor's own cache, which does not see what other blocks
 // write; those of a block that is alone are in shared memory.
 template <bool ALONE> QB_DEVICE void send(__half *to, float v) {
@@ -281,24 +245,6 @@ QB_DEVICE bool is_standard(const params &p, const qb_act *act) {
            (p.layer.cell == QB_CELL_GRU || act[2].kind == QB_ACT_TANH);
 }
 
-// Sigmoid and tanh for states that are rounded to f16: to a few ulp of f32 where they are large,
-// and tanh by its series (Abramowitz and Stegun 1964, 4.5.64) where it is about its argument.
-QB_DEVICE float fast_sigmoid(float x) {
-    return qb_reciprocal(1.0f + qb_power_of_2(x * -1.44269504f));
-}
-QB_DEVICE float fast_tanh(float x) {
-    const float s = x * x, far = 1.0f - 2.0f * qb_reciprocal(1.0f + qb_power_of_2(x * 2.88539008f));
-    const float near = __fmaf_rn(
-        __fmaf_rn(__fmaf_rn(-0.0539682540f, s, 0.133333333f), s, -0.333333333f), s * x, x);
-    return s < 0.0625f ? near : far;
-}
-template <class T> QB_DEVICE float sigmoid(float x) {
-    return sizeof(T) == 2 ? fast_sigmoid(x) : qb_act_of(QB_ACT_SIGMOID, 0.0f, 0.0f, x);
-}
-template <class T> QB_DEVICE float hyperbolic(float x) {
-    return sizeof(T) == 2 ? fast_tanh(x) : tanhf(x);
-}
-
 // A unit of an item in a pass; T: what the states are rounded to.
 template <class T, bool STANDARD> struct unit {
     const params *p;
@@ -337,10 +283,6 @@ QB_DEVICE void lstm(const unit<T, STANDARD> &u, const float *weight, float &h, f
     c = f * c + i * u.squash(1, u.gate(3));
     const float o = u.squash(0, u.gate(1) + (weight ? weight[n] * c : 0.0f));
     h = o * u.apply(2, c);
-}
-
-QB_DEVICE void gru(float update, float candidate, float &h) {
-    h = (1.0f - update) * candidate + update * h;
 }
 
 // The items from `first` on: sums and states become states.
@@ -434,10 +376,8 @@ QB_DEVICE void finish_lanes(const params &p, const buffers &io, const block &b, 
 }
 
 // Does that pay? Only where threads would have nothing to do.
-QB_DEVICE bool is_for_lanes(const params &p, const block &b, const qb_act *act) {
-    const bool one_pass = p.n_passes == 1 && p.layer.clip <= 0.0f;
-    return one_pass && is_standard(p, act) && !p.layer.input_forget && p.at_peepholes < 0 &&
-           min(p.at_once, b.items) * p.units * 4 <= 2 * THREADS;
+QB_DEVICE bool is_for_lanes(const params &p, const block &b) {
+    return p.usual && min(p.at_once, b.items) * p.units * 4 <= 2 * THREADS;
 }
 
 // ---- a block
@@ -525,7 +465,7 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
     fetch_x(p, b, 0);
     T *reset = states_of<T, ALONE>(p, b, 2);
     const qb_act *act = p.layer.act + b.direction * QB_CELL_ACTS;
-    const bool standard = is_standard(p, act), by_lanes = is_for_lanes(p, b, act);
+    const bool standard = is_standard(p, act), by_lanes = is_for_lanes(p, b);
     const share first_pass = share_of(p.pass[0]);
     for (int step = 0; step < p.steps; step++) {
         const T *before = states_of<T, ALONE>(p, b, step % 2);

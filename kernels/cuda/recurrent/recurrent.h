@@ -49,6 +49,8 @@ typedef struct qb_cuda_recurrent {
     int32_t at_once;             /* items whose products are made at once */
     int32_t in_shared;           /* R is */
     int32_t alone;               /* teams are of one block each, of at most 8 items */
+    int32_t usual;      /* sigmoid and tanh, all gates in one pass; no bounds, no peepholes */
+    int32_t stationary; /* R is in registers; teams are clusters */
     int32_t n_passes;
     qb_cuda_recurrent_pass pass[2];
     qb_cuda_recurrent_shared shared;
@@ -75,6 +77,9 @@ typedef struct qb_cuda_recurrent_io {
 /* All steps; the products of X and the counters (zeros) are in the workspace. Returns a code of the
  * CUDA runtime (0: fine). */
 int qb_cuda_recurrent_run(const qb_cuda_recurrent *p, const qb_cuda_recurrent_io *io, void *stream);
+/* The same of a plan that is weight-stationary, which has no counters. */
+int qb_cuda_recurrent_stationary_run(const qb_cuda_recurrent *p, const qb_cuda_recurrent_io *io,
+                                     void *stream);
 
 #ifdef __cplusplus
 }

@@ -62,6 +62,12 @@ static void put(const qb_cuda_recurrent *p, const qb_cuda_recurrent_pass *pass, 
         ((float *)(void *)to)[k * pass->rows + row] = value;
 }
 
+/* Row of a pass. Weight-stationary: the first and second gate of eight units make a tile, the third
+ * and fourth another one. */
+static int64_t pass_row(const qb_cuda_recurrent *p, int64_t gate, int64_t unit) {
+    return p->stationary ? unit / 8 * 32 + gate * 8 + unit % 8 : gate * p->units + unit;
+}
+
 static void pack_block(const qb_cuda_recurrent *p, int64_t direction, int64_t block, const float *r,
                        char *to) {
     const int64_t first = block * p->units, left = p->hidden - first;
@@ -73,7 +79,7 @@ static void pack_block(const qb_cuda_recurrent *p, int64_t direction, int64_t bl
                 const float *from =
                     r + row_of(p, direction, pass->first_gate + g, first + u) * p->hidden;
                 for (int64_t k = 0; k < p->hidden; k++)
-                    put(p, pass, g * p->units + u, k, from[k], to + pass->at_weights);
+                    put(p, pass, pass_row(p, g, u), k, from[k], to + pass->at_weights);
             }
     }
 }

@@ -16,8 +16,10 @@ static int32_t element(const qb_cuda_recurrent *p) { return p->f16 ? 2 : 4; }
 
 static void plan_pass(qb_cuda_recurrent *p, int32_t first_gate, int32_t gates) {
     qb_cuda_recurrent_pass *pass = &p->pass[p->n_passes++];
-    *pass = (qb_cuda_recurrent_pass){
-        .gates = gates, .first_gate = first_gate, .rows = pad((int64_t)gates * p->units, 16)};
+    *pass = (qb_cuda_recurrent_pass){.gates = gates,
+                                     .first_gate = first_gate,
+                                     .rows = p->stationary ? 4 * p->units
+                                                           : pad((int64_t)gates * p->units, 16)};
     const int32_t parts = pad(pass->rows, QB_CUDA_RECURRENT_ROWS) / QB_CUDA_RECURRENT_ROWS;
     const int32_t across = parts < QB_CUDA_RECURRENT_WARPS ? parts : QB_CUDA_RECURRENT_WARPS;
     pass->pitch = pass->rows + 4; /* neighbours write to other banks */
@@ -93,8 +95,30 @@ static bool plan_alone(qb_cuda_recurrent *p, const qb_cuda_device *device) {
            place_shared(p, true, device);
 }
 
+/* R in registers: a thread has half a row's depth of words, so rows are in classes. Teams of eight
+ * items where all run at once, else of sixteen. */
+static bool plan_stationary(qb_cuda_recurrent *p, const qb_cuda_device *device) {
+    static const struct {
+        int32_t depth, blocks;
+        bool wide; /* sixteen items have room, too */
+    } classes[] = {{64, 1, true}, {128, 1, false}, {256, 4, true}};
+    if (!p->f16 || !p->usual) return false;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        const int32_t blocks = classes[i].blocks;
+        if (p->hidden > classes[i].depth || (blocks > 1 && device->major < 9)) continue;
+        const int64_t teams = (int64_t)p->directions * pad(p->batch, 8) / 8;
+        const bool wide = classes[i].wide && teams * blocks > device->multiprocessors;
+        p->depth = classes[i].depth;
+        p->stationary = true;
+        share_out(p, pad(pad(p->hidden, blocks) / blocks, 8), wide ? 16 : 8);
+        return true;
+    }
+    return false;
+}
+
 bool qb_cuda_recurrent_plan(qb_cuda_recurrent *p, const qb_cuda_device *device) {
     const int32_t items = p->batch < TEAM_ITEMS ? p->batch : TEAM_ITEMS;
+    if (plan_stationary(p, device)) return true;
     p->depth = pad(p->hidden, QB_CUDA_RECURRENT_DEPTH);
     if (plan_alone(p, device)) return true;
     p->alone = false;

@@ -38,6 +38,20 @@ static bool cuda_recurrent_supports(const qb_problem *p, const bool *constant) {
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
+/* Sigmoid and tanh, as nearly all layers have them, and all gates of a step in one pass. */
+static bool is_usual(const qb_problem *problem) {
+    const qb_recurrence *layer = &problem->recurrence;
+    const bool lstm = layer->cell == QB_CELL_LSTM;
+    if (!(lstm || (layer->cell == QB_CELL_GRU && layer->linear_before_reset)) ||
+        layer->clip > 0.0f || layer->input_forget || qb_problem_has(problem, QB_IN_P))
+        return false;
+    for (int32_t i = 0; i < problem->in[QB_IN_R].shape.dim[0] * QB_CELL_ACTS; i++) {
+        const bool gate = i % QB_CELL_ACTS == 0, used = i % QB_CELL_ACTS < (lstm ? 3 : 2);
+        if (used && layer->act[i].kind != (gate ? QB_ACT_SIGMOID : QB_ACT_TANH)) return false;
+    }
+    return true;
+}
+
 static void describe(const qb_problem *problem, qb_cuda_recurrent *p) {
     const qb_shape *x = &problem->in[QB_IN_X].shape, *r = &problem->in[QB_IN_R].shape;
     const bool first = problem->recurrence.batch_first;
@@ -48,7 +62,8 @@ static void describe(const qb_problem *problem, qb_cuda_recurrent *p) {
                              .batch = (int32_t)x->dim[first ? 0 : 1],
                              .hidden = (int32_t)r->dim[2],
                              .directions = (int32_t)r->dim[0],
-                             .gates = qb_cell_gates(problem->recurrence.cell)};
+                             .gates = qb_cell_gates(problem->recurrence.cell),
+                             .usual = is_usual(problem)};
     if (qb_problem_has(problem, QB_IN_H)) p->h_dtype = (int32_t)problem->in[QB_IN_H].dtype;
     if (qb_problem_has(problem, QB_IN_C)) p->c_dtype = (int32_t)problem->in[QB_IN_C].dtype;
 }
@@ -135,6 +150,9 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
                                      .packed = args->packed,
                                      .workspace = workspace};
     QB_TRY(s->projection->launch(cx, s->projection, &projection));
+    if (p->stationary)
+        return qb_cuda_check(cx, qb_cuda_recurrent_stationary_run(p, &io, args->stream),
+                             kernel->tactic->name);
     if (p->blocks > 1)
         QB_TRY(qb_cuda_fill(cx, workspace + p->at_counters, 0,
                             (size_t)p->directions * (size_t)p->groups * QB_CUDA_RECURRENT_STRIDE,
@@ -153,8 +171,9 @@ static void destroy(qb_kernel *kernel) {
 
 static uint64_t packing_of(const qb_cuda_recurrent_state *s) {
     const qb_cuda_recurrent *p = &s->p;
-    const uint64_t numbers[] = {(uint64_t)p->layer.cell, (uint64_t)p->units, (uint64_t)p->blocks,
-                                (uint64_t)p->n_passes, (uint64_t)p->f16};
+    const uint64_t numbers[] = {(uint64_t)p->layer.cell, (uint64_t)p->units,
+                                (uint64_t)p->blocks,     (uint64_t)p->n_passes,
+                                (uint64_t)p->f16,        (uint64_t)p->stationary};
     uint64_t id = s->projection->packing_id;
     if (id == 0) return 0;
     for (const char *c = s->projection->tactic->name; *c; c++) id = qb_packing_add(id, (uint8_t)*c);
@@ -195,8 +214,9 @@ static qb_status cuda_recurrent_create(qb_ctx *cx, const qb_tactic *tactic,
     kernel->destroy = destroy;
     kernel->pack = qb_cuda_recurrent_pack;
     kernel->launch = launch;
-    snprintf(kernel->impl, sizeof kernel->impl, "%d blocks of %d units",
-             (int)(kept->p.directions * kept->p.groups * kept->p.blocks), (int)kept->p.units);
+    snprintf(kernel->impl, sizeof kernel->impl, "%d blocks of %d units%s",
+             (int)(kept->p.directions * kept->p.groups * kept->p.blocks), (int)kept->p.units,
+             kept->p.stationary ? ", weight-stationary" : "");
     return QB_OK;
 }
 

@@ -54,12 +54,13 @@ static void set_activations(layer_graph *f, const qb_node *node, const char *nam
 
 void layer_make(layer_graph *f, const layer *l) {
     const bool lstm = strcmp(l->op, "LSTM") == 0;
+    const int hidden = l->hidden > 0 ? (int)l->hidden : LAYER_HIDDEN;
     const int64_t gates = lstm ? 4 : strcmp(l->op, "GRU") == 0 ? 3 : 1;
     const int ways = strcmp(l->direction, "bidirectional") == 0 ? 2 : 1;
-    const int rows = (int)gates * LAYER_HIDDEN, batch = (int)l->batch;
-    const qb_shape state = l->batch_first ? qb_shape_of(3, batch, ways, LAYER_HIDDEN)
-                                          : qb_shape_of(3, ways, batch, LAYER_HIDDEN);
-    const float spread = 1 / sqrtf(LAYER_HIDDEN);
+    const int rows = (int)gates * hidden, batch = (int)l->batch;
+    const qb_shape state =
+        l->batch_first ? qb_shape_of(3, batch, ways, hidden) : qb_shape_of(3, ways, batch, hidden);
+    const float spread = 1 / sqrtf((float)hidden);
     const qb_shape unknown = {.rank = -1};
     int32_t in[8], out[3];
     qb_ctx_init(&f->cx);
@@ -71,12 +72,12 @@ void layer_make(layer_graph *f, const layer *l) {
                   l->batch_first ? qb_shape_of(3, batch, (int)l->steps, LAYER_INPUTS)
                                  : qb_shape_of(3, (int)l->steps, batch, LAYER_INPUTS));
     in[1] = constant(f, "w", qb_shape_of(3, ways, rows, LAYER_INPUTS), 0.4f);
-    in[2] = constant(f, "r", qb_shape_of(3, ways, rows, LAYER_HIDDEN), spread);
+    in[2] = constant(f, "r", qb_shape_of(3, ways, rows, hidden), spread);
     if (l->bias) in[3] = constant(f, "b", qb_shape_of(2, ways, 2 * rows), 0.5f);
     if (l->lengths) in[4] = input(f, "lengths", QB_DTYPE_S32, qb_shape_of(1, batch));
     if (l->states) in[5] = constant(f, "h", state, 0.5f);
     if (l->states && lstm) in[6] = constant(f, "c", state, 0.5f);
-    if (l->peepholes) in[7] = constant(f, "p", qb_shape_of(2, ways, 3 * LAYER_HIDDEN), 0.5f);
+    if (l->peepholes) in[7] = constant(f, "p", qb_shape_of(2, ways, 3 * hidden), 0.5f);
     const int n_out = lstm ? 3 : 2;
     static const char *const names[] = {"y", "y_h", "y_c"};
     for (int i = 0; i < n_out; i++)
@@ -106,7 +107,7 @@ static qb_status count(qb_ctx *cx, void *user, int32_t observed, const char *val
 
 void layer_run(layer_graph *f, const qb_engine *engine, const layer *l, const float *x,
                bool observe, layer_answer *a) {
-    int32_t lengths[16];
+    int32_t lengths[32];
     const void *inputs[] = {x, lengths};
     void *outputs[3];
     int n = 0;

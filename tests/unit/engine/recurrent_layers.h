@@ -5,12 +5,13 @@
 #include "engine/engine.h"
 #include "graph/graph.h"
 
-enum { LAYER_INPUTS = 10, LAYER_HIDDEN = 37, LAYER_MOST = 12 * 9 * 2 * LAYER_HIDDEN };
+enum { LAYER_INPUTS = 10, LAYER_HIDDEN = 37, LAYER_MOST = 7 * 21 * 2 * 256 };
 
 /* A layer over x [steps, batch, LAYER_INPUTS] (or batch first), and what it is given. */
 typedef struct layer {
     const char *op, *direction;
     int64_t steps, batch; /* -1: open */
+    int64_t hidden;       /* 0: LAYER_HIDDEN */
     bool batch_first, bias, lengths, states, peepholes;
     const char *attr; /* set to 1; NULL */
     float clip;
