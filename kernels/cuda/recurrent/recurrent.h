@@ -44,6 +44,7 @@ typedef struct qb_cuda_recurrent {
     int32_t out_dtype, h_dtype, c_dtype;
     int32_t steps, batch, hidden, directions, gates;
     int32_t units, blocks;       /* units of a block, blocks of a team */
+    int32_t x_gates;             /* of a unit in the sums of X W; gates, or padded to 4 */
     int32_t items, groups;       /* items of a team (a multiple of 8 where there are several) */
     int32_t padded_items, depth; /* rows of a direction's states, and elements of a row */
     int32_t at_once;             /* items whose products are made at once */
@@ -60,7 +61,7 @@ typedef struct qb_cuda_recurrent {
      * there is none. */
     int64_t at_weights, at_last_bias, at_peepholes;
     /* Bytes from the start of the workspace: sums of X W and biases, f32 [rows of X][directions]
-     * [blocks][units][gates]; states as the products read them, [h before, h after, reset h]
+     * [blocks][units][x_gates]; states as the products read them, [h before, h after, reset h]
      * [directions][padded_items][depth]; a counter for each team. */
     int64_t at_x, at_states, at_counters;
 } qb_cuda_recurrent;

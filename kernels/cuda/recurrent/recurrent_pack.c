@@ -10,15 +10,15 @@ static int64_t row_of(const qb_cuda_recurrent *p, int64_t direction, int64_t gat
     return (direction * p->gates + gate) * p->hidden + unit;
 }
 
-/* Columns in the order [directions][units, padded][gates]. GRU's recurrent bias of the last gate
- * stays apart where the reset gate multiplies it. */
+/* Columns in the order [directions][units, padded][gates, perhaps padded]. GRU's recurrent bias of
+ * the last gate stays apart where the reset gate multiplies it. */
 static void spread(const qb_cuda_recurrent *p, int64_t inputs, const float *w, const float *bias,
                    float *wide, float *wide_bias) {
     const int64_t padded = (int64_t)p->blocks * p->units, gates = p->gates, n = p->hidden;
     for (int64_t d = 0; d < p->directions; d++)
         for (int64_t unit = 0; unit < n; unit++)
             for (int64_t g = 0; g < gates; g++) {
-                const int64_t to = (d * padded + unit) * gates + g;
+                const int64_t to = (d * padded + unit) * p->x_gates + g;
                 memcpy(wide + to * inputs, w + row_of(p, d, g, unit) * inputs,
                        (size_t)inputs * sizeof *w);
                 if (!bias) continue;

@@ -9,7 +9,7 @@
 static int32_t pad(int64_t n, int32_t to) { return (int32_t)((n + to - 1) / to * to); }
 
 int64_t qb_cuda_recurrent_columns(const qb_cuda_recurrent *p) {
-    return (int64_t)p->directions * p->blocks * p->units * p->gates;
+    return (int64_t)p->directions * p->blocks * p->units * p->x_gates;
 }
 
 static int32_t element(const qb_cuda_recurrent *p) { return p->f16 ? 2 : 4; }
@@ -66,6 +66,7 @@ static bool place_shared(qb_cuda_recurrent *p, bool weights, const qb_cuda_devic
 
 static void share_out(qb_cuda_recurrent *p, int32_t units, int32_t items) {
     p->units = units;
+    p->x_gates = p->stationary ? 4 : p->gates;
     p->blocks = pad(p->hidden, units) / units;
     p->items = items;
     p->groups = pad(p->batch, items) / items;
@@ -101,11 +102,13 @@ static bool plan_stationary(qb_cuda_recurrent *p, const qb_cuda_device *device) 
     static const struct {
         int32_t depth, blocks;
         bool wide; /* sixteen items have room, too */
-    } classes[] = {{64, 1, true}, {128, 1, false}, {256, 4, true}};
+    } classes[] = {{64, 1, true}, {128, 1, false}, {256, 4, false}};
+    const int64_t rows = (int64_t)p->steps * p->batch * p->directions;
     if (!p->f16 || !p->usual) return false;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         const int32_t blocks = classes[i].blocks;
         if (p->hidden > classes[i].depth || (blocks > 1 && device->major < 9)) continue;
+        if (rows * classes[i].depth * 4 > INT32_MAX) return false; /* offsets have 32 bits */
         const int64_t teams = (int64_t)p->directions * pad(p->batch, 8) / 8;
         const bool wide = classes[i].wide && teams * blocks > device->multiprocessors;
         p->depth = classes[i].depth;
