@@ -22,6 +22,13 @@ static qb_desc as_image(const qb_desc *d, int64_t rows, int64_t lead) {
     return image;
 }
 
+/* The largest divisor of n that is at most `most`. */
+static int64_t divisor(int64_t n, int64_t most) {
+    int64_t d = n < most ? n : most;
+    while (d > 1 && n % d != 0) d--;
+    return d < 1 ? 1 : d;
+}
+
 static bool is_row(const qb_desc *d) {
     return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0;
 }
@@ -35,8 +42,12 @@ static bool lower(const qb_problem *p, const bool *constant, conv_problem *to) {
         return false;
     int64_t n = b->shape.dim[p->transpose_b ? 0 : 1], k = b->shape.dim[p->transpose_b ? 1 : 0];
     int64_t rows = 1, lead = 1;
-    for (int32_t d = a->shape.rank - 2; d >= 0; d--) /* as many rows in an image as it may have */
-        *(lead == 1 && rows * a->shape.dim[d] < MAX_SIDE ? &rows : &lead) *= a->shape.dim[d];
+    for (int32_t d = a->shape.rank - 2; d >= 0; d--) { /* as many rows in an image as it may have */
+        const int64_t size = a->shape.dim[d];
+        const int64_t inner = lead == 1 ? divisor(size, (MAX_SIDE - 1) / rows) : 1;
+        rows *= inner;
+        lead *= size / inner;
+    }
     *to = (conv_problem){.problem = *p};
     to->problem.kind = QB_KIND_CONV;
     to->problem.in = to->in;

@@ -214,9 +214,9 @@ static qb_status cuda_recurrent_create(qb_ctx *cx, const qb_tactic *tactic,
     kernel->destroy = destroy;
     kernel->pack = qb_cuda_recurrent_pack;
     kernel->launch = launch;
-    snprintf(kernel->impl, sizeof kernel->impl, "%d blocks of %d units%s",
+    snprintf(kernel->impl, sizeof kernel->impl, "%d blocks of %d units%s; X by %s",
              (int)(kept->p.directions * kept->p.groups * kept->p.blocks), (int)kept->p.units,
-             kept->p.stationary ? ", weight-stationary" : "");
+             kept->p.stationary ? ", weight-stationary" : "", kept->projection->tactic->name);
     return QB_OK;
 }
 

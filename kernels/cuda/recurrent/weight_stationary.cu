@@ -87,11 +87,12 @@ QB_DEVICE void end_cluster() {
 
 // ---- a lane
 
-// An item of a lane's unit.
+// An item of a lane's unit. What a lane has too many is computed as the others are, since branches
+// cost more, and is not stored.
 struct item_state {
     int length; // 0: no such item
     float h, c;
-    int x; // the sums of X W of the step that is loaded next
+    int x; // the sums of X W of the step that is loaded next, those of the last step at the end
     int y; // where h of the next step goes, or NOWHERE
 };
 
@@ -113,9 +114,8 @@ QB_DEVICE void load_x(const float *x, int x_step, int step, lane_state<TILES> &o
 #pragma unroll
         for (int i = 0; i < LANE_ITEMS; i++) {
             item_state &item = own.item[t][i];
-            if (step >= item.length) continue;
             to.gates[t][i] = *(const float4 *)(x + item.x);
-            item.x += x_step;
+            item.x += step + 1 < item.length ? x_step : 0;
         }
 }
 
@@ -157,36 +157,36 @@ QB_DEVICE void step_of(const uint4 (&r)[2][2 * CHUNKS], float bias, const sums<T
             item_state &item = own.item[t][i];
             const float4 gate = x.gates[t][i];
             const float4 product = {sum[0][0][i], sum[0][0][2 + i], sum[0][1][i], sum[0][1][2 + i]};
-            if (step >= item.length) continue; // the state stays where it is, in both buffers
+            float next = item.h, cell = item.c;
             if (CELL == QB_CELL_LSTM) {
                 lstm({gate.x + product.x, gate.y + product.y, gate.z + product.z,
                       gate.w + product.w},
-                     item.h, item.c);
+                     next, cell);
             } else {
                 const float update = fast_sigmoid(gate.x + product.x);
                 const float reset = fast_sigmoid(gate.y + product.y);
-                gru(update, fast_tanh(gate.z + reset * (product.z + bias)), item.h);
+                gru(update, fast_tanh(gate.z + reset * (product.z + bias)), next);
             }
+            const bool active = step < item.length; // else the states stay
+            item.h = active ? next : item.h;
+            item.c = active ? cell : item.c;
             after[item_at(t, i) * pitch + own.unit] = __float2half_rn(item.h);
         }
     }
 }
 
-// The step's h, or zero where a sequence is at its end.
 template <int TILES>
-QB_DEVICE void write_y(const params &p, const buffers &io, const team &b, int y_step, int step,
+QB_DEVICE void write_y(const params &p, const buffers &io, int y_step, int step,
                        lane_state<TILES> &own) {
 #pragma unroll
     for (int t = 0; t < TILES; t++)
 #pragma unroll
         for (int i = 0; i < LANE_ITEMS; i++) {
             item_state &item = own.item[t][i];
-            if (item.y == NOWHERE) continue;
-            if (step < item.length)
+            if (item.y != NOWHERE && step < item.length) {
                 store(p.out_dtype, io.y, item.y, item.h);
-            else
-                store(p.out_dtype, io.y, y_at(p, b, item_at(t, i), step) + own.unit, 0.0f);
-            item.y += y_step;
+                item.y += y_step;
+            }
         }
 }
 
@@ -223,8 +223,11 @@ QB_DEVICE void end(const params &p, const buffers &io, const team &b,
             const int number = item_at(t, i);
             if (number >= b.items || own.unit >= p.hidden) continue;
             const int64_t to = state_at(p, b, number) + own.unit;
-            if (io.y_h) store(p.out_dtype, io.y_h, to, own.item[t][i].h);
-            if (io.y_c) store(p.out_dtype, io.y_c, to, own.item[t][i].c);
+            const item_state &item = own.item[t][i];
+            for (int step = item.length; io.y && step < p.steps; step++) // of Y: zeros
+                store(p.out_dtype, io.y, y_at(p, b, number, step) + own.unit, 0.0f);
+            if (io.y_h) store(p.out_dtype, io.y_h, to, item.h);
+            if (io.y_c) store(p.out_dtype, io.y_c, to, item.c);
         }
 }
 
@@ -297,7 +300,7 @@ static __global__ void __launch_bounds__(THREADS)
                     send(after + at / blocks * PITCH + first, &come[i % 2], at % blocks);
             }
             load_x(x, x_step, step + AHEAD, own, ahead[i]);
-            write_y(p, io, b, y_step, step, own);
+            write_y(p, io, y_step, step, own);
             if (CLUSTER)
                 await(&come[i % 2], begin / AHEAD % 2);
             else
