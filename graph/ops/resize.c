@@ -193,6 +193,10 @@ static qb_status infer_resize(qb_ctx *cx, const qb_infer_args *args) {
     for (int32_t i = 1; i < 4; i++) {
         const qb_value *v = qb_infer_in(args, i);
         if (!v || qb_infer_length(args, i) == 0) continue;
+        if (i > 1 && v->dtype != (i == 3 ? QB_DTYPE_S64 : QB_DTYPE_F32) &&
+            v->dtype != QB_DTYPE_NONE)
+            return qb_fail(cx, QB_STATUS_INVALID, "%s: type %s is not supported", input_names[i],
+                           qb_dtype_text(v->dtype));
         if (v->data)
             QB_TRY(read_numbers(cx, input_names[i], v->dtype, &v->shape, v->data, &list[i]));
         else if (i > 1 || p.transform == CROP_AND_RESIZE)
