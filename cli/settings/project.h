@@ -83,8 +83,8 @@ typedef struct qb_project {
     char *model; /* path, never NULL */
     char *stem;  /* its base name without .onnx: artifacts are named after it */
     char *calibration_data, *evaluation_data; /* NULL when unknown */
-    char *targets; /* images that the evaluation data should become; NULL: none */
-    char *images;  /* folder of COCO's images; NULL: beside the file */
+    char *targets;      /* images that the evaluation data should become; NULL: none */
+    char *images;       /* folder of COCO's images; NULL: beside the file */
     qb_sidecar sidecar; /* zeroed: none; its labels are `labels` */
     qb_task_settings task;
     const char *decoder;    /* of image files, see datasets/decoder.h; NULL: the default */

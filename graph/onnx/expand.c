@@ -429,8 +429,8 @@ static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__No
     for (size_t i = 0; i < node->n_output; i++) {
         const char *from = function->output[i], *to;
         if (qb_frame_find(&f, from) == from)
-            return qb_fail(e->cx, QB_STATUS_FORMAT, "function '%.60s': nothing makes output '%.80s'",
-                           function->name, from);
+            return qb_fail(e->cx, QB_STATUS_FORMAT,
+                           "function '%.60s': nothing makes output '%.80s'", function->name, from);
         QB_TRY(qb_frame_define(e, outer, node->output[i], &to));
         QB_TRY(yield(e, &f, from, to));
     }

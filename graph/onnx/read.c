@@ -177,8 +177,7 @@ static qb_status read_input(qb_ctx *cx, const qb_onnx_reader *reader,
 /* What an input is declared to be is what its initializer is. */
 static qb_status check_initialized(qb_ctx *cx, const Onnx__ValueInfoProto *info, qb_dtype given) {
     const Onnx__TypeProto__Tensor *type = info->type ? info->type->tensor_type : NULL;
-    if (!type || !type->has_elem_type || qb_dtype_from_onnx(type->elem_type) == given)
-        return QB_OK;
+    if (!type || !type->has_elem_type || qb_dtype_from_onnx(type->elem_type) == given) return QB_OK;
     return qb_fail(cx, QB_STATUS_FORMAT, "input '%.80s': its initializer is %s, it is declared %s",
                    info->name, qb_dtype_text(given),
                    qb_dtype_text(qb_dtype_from_onnx(type->elem_type)));
