@@ -222,10 +222,11 @@ static qb_status has_died(qb_ctx *cx, qb_apart *a) {
     a->pid = 0;
     a->dead = true;
     const int by = got > 0 && WIFSIGNALED(how) ? WTERMSIG(how) : 0;
-    qb_fail(cx, QB_STATUS_FORMAT, "%s: the library that reads it %s: the file is damaged", a->name,
-            by == SIGXCPU || by == SIGKILL ? "needs too much time"
+    qb_fail(cx, QB_STATUS_FORMAT, "%s: the library that reads it ended (%s): the file is damaged",
+            a->name,
+            by == SIGXCPU || by == SIGKILL ? "too much time"
             : by                           ? strsignal(by)
-                                           : "ends the program, or wants too much memory");
+                                           : "by itself, or for want of memory");
     memcpy(a->why, cx->message, sizeof a->why);
     return cx->code;
 }

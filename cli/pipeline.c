@@ -14,7 +14,7 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_par
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     if (!sized.user) sized.user = project->shapes;
     sized.size_inputs = sized.user ? qb_size_inputs : NULL;
-    QB_TRY(qb_onnx_load_part(cx, project->model, &sized, &graph));
+    QB_TRY(qb_project_read_model(cx, project, &sized, &graph));
     QB_TRY(qb_optimize(cx, graph, &options, report));
     *out = graph;
     graph = NULL;

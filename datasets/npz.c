@@ -239,6 +239,7 @@ static qb_status read_all(archive *a, qb_npz *npz) {
     const uint64_t n = little(end + 10, 2), begin = little(end + 16, 4);
     if (begin > (uint64_t)(end - a->bytes))
         return malformed(a, "no directory where the end says (archives over 4 GB are not read)");
+    if (little(end + 8, 2) != n) return malformed(a, "a part of its directory is in another file");
     size_t at = (size_t)begin;
     uint64_t unpacked = 0;
     for (uint64_t i = 0; i < n; i++) {
@@ -258,6 +259,8 @@ static qb_status read_all(archive *a, qb_npz *npz) {
                            a->name, UNPACKED_MAX);
         unpacked += array->unpacked;
     }
+    if (at - begin != little(end + 12, 4)) /* other readers find the directory by its size */
+        return malformed(a, "the directory has another size than the end says");
     return npz->n > 0 ? QB_OK : malformed(a, "it holds no array (.npy)");
 }
 

@@ -263,8 +263,21 @@ static qb_status of_slower(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
     return status;
 }
 
+/* Samples whose class is known, where there are any. */
+static int64_t labelled(const qb_run *run) {
+    const qb_run_row *first = &run->row[0];
+    int64_t n = 0;
+    if (!run->task || strcmp(run->task, "classify") != 0) return run->samples;
+    for (int32_t i = 0; i < first->n_recall; i++) n += first->recall[i].n;
+    return n > 0 ? n : run->samples;
+}
+
 static qb_status of_data(qb_ctx *cx, qb_run *run) {
-    const int64_t all = run->samples + run->skipped;
+    const int64_t all = run->samples + run->skipped, known = labelled(run);
+    if (known < run->samples)
+        QB_TRY(qb_warning_add(cx, run, "unlabelled", "",
+                              "%lld of %lld samples have no class: accuracy is of the others",
+                              (long long)(run->samples - known), (long long)run->samples));
     if (run->skipped > 0)
         QB_TRY(qb_warning_add(cx, run, 100 * run->skipped > all ? "skipped" : "skipped-few", "",
                               "%lld sample%s could not be read", (long long)run->skipped,

@@ -18,6 +18,7 @@ import ctypes
 import html
 import json
 import math
+import operator
 import os
 import shutil
 import subprocess
@@ -112,6 +113,14 @@ def _path(path):
     return path
 
 
+def _whole(what, value, bits):
+    """A whole number that C can hold: ctypes takes others modulo its type."""
+    value = operator.index(value)
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise ValueError(f"{what}: expected a number of {bits} bits, got {value}")
+    return value
+
+
 class _Session:
     def __init__(self, plugins=(), key=None, machine_code=True):
         self.handle = _lib.qbench_session_create()
@@ -142,7 +151,7 @@ def _pointers(arrays):
 def _range(profile, name, *shapes):
     r = _Range(name.encode(), profile, len(shapes[0]))
     for row, shape in zip((r.min, r.opt, r.max), shapes):
-        row[:len(shape)] = shape
+        row[:len(shape)] = [_whole(name, n, 64) for n in shape]
     return r
 
 
@@ -176,10 +185,10 @@ class Engine:
         session = _Session(plugins)
         ranges = [_range(p, name, *shapes) for p, profile in enumerate(profiles)
                   for name, shapes in profile.items()]
-        options = _BuildOptions(batch, threads, time_tactics, backends and backends.encode(),
+        options = _BuildOptions(_whole("batch", batch, 64), _whole("threads", threads, 32), time_tactics, backends and backends.encode(),
                                 providers and ",".join(providers).encode(),
                                 (_Range * len(ranges))(*ranges), len(ranges),
-                                int(workspace * (1 << 20)))
+                                _whole("workspace", int(workspace * (1 << 20)), 64))
         return cls(session, session.make(_lib.qbench_engine_build, _path(onnx_path),
                                          ctypes.byref(options)))
 
@@ -253,16 +262,18 @@ class Engine:
 
     @staticmethod
     def _checked(array, tensor):
-        array = np.ascontiguousarray(array)
+        if np.ma.is_masked(array):
+            raise ValueError(f"input '{tensor.name}': masked elements have no value")
+        array = np.asarray(array, order="C")
         if array.dtype != tensor.dtype or array.shape != tensor.shape:
             raise ValueError(f"input '{tensor.name}' is {tensor.dtype} {tensor.shape}, "
                              f"got {array.dtype} {array.shape}")
         return array
 
     def __del__(self):
-        if self._context:
-            _lib.qbench_context_free(self._context)
+        _lib.qbench_context_free(self._context)
         _lib.qbench_engine_free(self._handle)
+        self._context = self._handle = None
 
 
 class Inputs:
@@ -275,18 +286,22 @@ class Inputs:
 
     def image(self, path, shape):
         """A JPEG or PNG file as an array of shape (1, channels, height, width)."""
+        if len(shape) < 2:
+            raise ValueError(f"expected (1, channels, height, width), got {shape}")
+        height, width = (_whole("shape", n, 32) for n in shape[-2:])
         out = np.empty(shape, np.float32)
         self._session.check(_lib.qbench_inputs_image(
-            self._session.handle, self._handle, _path(path), shape[-2], shape[-1],
+            self._session.handle, self._handle, _path(path), height, width,
             out.ctypes.data, out.size))
         return out
 
     def label(self, index):
-        name = _lib.qbench_inputs_label(self._handle, int(index))
+        name = _lib.qbench_inputs_label(self._handle, _whole("index", index, 32))
         return name.decode() if name else None
 
     def __del__(self):
         _lib.qbench_inputs_free(self._handle)
+        self._handle = None
 
 
 # ---- commands

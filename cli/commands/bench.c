@@ -252,16 +252,18 @@ static json_t *numbers(const qb_desc *desc, const void *data) {
     return list;
 }
 
-static json_t *outputs_json(const qb_engine *engine, void *const *outputs) {
+static json_t *outputs_json(const qb_engine *engine, const qb_context *context,
+                            void *const *outputs) {
     json_t *list = json_array();
     for (int32_t i = 0; i < qb_engine_n_outputs(engine); i++) {
-        const qb_desc *desc = qb_engine_output(engine, i);
+        const qb_desc desc = {.dtype = qb_engine_output(engine, i)->dtype,
+                              .shape = qb_context_output_shape(context, i)};
         char shape[128];
         json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:o}", "name",
                                               qb_json_text(qb_engine_output_name(engine, i)),
-                                              "dtype", qb_dtype_text(desc->dtype), "dimensions",
-                                              qb_shape_text(&desc->shape, shape, sizeof shape),
-                                              "values", numbers(desc, outputs[i])));
+                                              "dtype", qb_dtype_text(desc.dtype), "dimensions",
+                                              qb_shape_text(&desc.shape, shape, sizeof shape),
+                                              "values", numbers(&desc, outputs[i])));
     }
     return list;
 }
@@ -280,7 +282,7 @@ static qb_status show_outputs(qb_ctx *cx, const options *o, const qb_engine *eng
     if (!outputs) return cx->code;
     QB_GO(qb_context_create(cx, engine, &context));
     QB_GO(qb_context_run(cx, context, inputs, outputs));
-    root = outputs_json(engine, outputs);
+    root = outputs_json(engine, context, outputs);
     if (o->dump_output && !qb_json_on_stdout(&o->common)) {
         printf("\n=== Outputs ===\n");
         json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));

@@ -274,7 +274,7 @@ static qb_status load(qb_ctx *cx, const qb_project *project, const char *shapes,
                       qb_graph **out) {
     const qb_optimize_options wanted = {.disabled = project->disabled};
     const qb_onnx_part part = {.size_inputs = shapes ? qb_size_inputs : NULL, .user = shapes};
-    QB_TRY(qb_onnx_load_part(cx, project->model, &part, out));
+    QB_TRY(qb_project_read_model(cx, project, &part, out));
     f->graph = *out;
     f->ops_before = count_ops(cx, *out);
     QB_TRY(qb_optimize(cx, *out, &wanted, &f->report));

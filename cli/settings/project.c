@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/open.h"
+#include "base/opt.h"
 #include "cli/settings/precision.h"
 #include "cli/settings/task.h"
 #include "datasets/decoder.h"
@@ -128,21 +129,53 @@ static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
     QB_FREED char *name = NULL;
     QB_TRY(qb_sidecar_find(cx, p->model, &name));
     if (!name) return QB_OK;
-    QB_RELEASED(qb_sidecar_release) qb_sidecar sidecar = {0};
-    QB_TRY(qb_sidecar_load(cx, name, &sidecar));
-    QB_TRY(qb_task_from_sidecar(cx, &sidecar, &p->task));
-    if (sidecar.has_preprocess) {
-        p->preprocess = sidecar.preprocess;
+    qb_sidecar *sidecar = &p->sidecar;
+    QB_TRY(qb_sidecar_load(cx, name, sidecar));
+    QB_TRY(qb_task_from_sidecar(cx, sidecar, &p->task));
+    if (sidecar->has_preprocess) {
+        p->preprocess = sidecar->preprocess;
         p->has_preprocess = true;
     }
-    if (sidecar.labels.n > 0) {
+    if (sidecar->labels.n > 0) {
         qb_labels_release(&p->labels);
-        p->labels = sidecar.labels;
-        sidecar.labels = (qb_labels){0};
+        p->labels = sidecar->labels;
+        sidecar->labels = (qb_labels){0};
     } else {
-        p->absent_labels = sidecar.labels_path;
-        sidecar.labels_path = NULL;
+        p->absent_labels = sidecar->labels_path;
+        sidecar->labels_path = NULL;
     }
+    return QB_OK;
+}
+
+/* A name that the sidecar gives one of the model's inputs or outputs is one of them. */
+static qb_status check_name(qb_ctx *cx, const qb_project *p, const char *key, const char *name,
+                            const qb_graph *graph, const int32_t *value, int32_t n) {
+    if (!name) return QB_OK;
+    QB_FREED const char **known = qb_alloc(cx, (size_t)n + 1, sizeof *known);
+    if (!known) return cx->code;
+    for (int32_t i = 0; i < n; i++) {
+        known[i] = graph->values[value[i]].name;
+        if (strcmp(known[i], name) == 0) return QB_OK;
+    }
+    const char *nearest = qb_nearest(name, known);
+    if (!nearest && n == 1) nearest = known[0];
+    return qb_fail(cx, QB_STATUS_INVALID, "%s: key '%s': %s has no %s '%.120s'%s%.120s%s",
+                   p->sidecar.path, key, p->model, key, name, nearest ? ", but '" : "",
+                   nearest ? nearest : "", nearest ? "'" : "");
+}
+
+qb_status qb_project_read_model(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
+                                qb_graph **out) {
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_TRY(qb_onnx_load_part(cx, project->model, part, &graph));
+    if (part->n_inputs + part->n_outputs == 0) {
+        QB_TRY(check_name(cx, project, "input", project->sidecar.input, graph, graph->inputs,
+                          graph->n_inputs));
+        QB_TRY(check_name(cx, project, "output", project->sidecar.output, graph, graph->outputs,
+                          graph->n_outputs));
+    }
+    *out = graph;
+    graph = NULL;
     return QB_OK;
 }
 
@@ -465,6 +498,7 @@ void qb_project_close(qb_project *project) {
     if (project->made_dirs > 0) qb_remove_empty_dirs(project->out_dir, project->made_dirs);
     QB_FREE_ALL(project->model, project->stem, project->calibration_data, project->evaluation_data,
                 project->targets, project->images);
+    qb_sidecar_release(&project->sidecar);
     qb_task_settings_release(&project->task);
     QB_FREE_ALL(project->method, project->missing_provider, project->out_dir, project->out_file,
                 project->absent_labels);

@@ -83,8 +83,9 @@ typedef struct qb_project {
     char *model; /* path, never NULL */
     char *stem;  /* its base name without .onnx: artifacts are named after it */
     char *calibration_data, *evaluation_data; /* NULL when unknown */
-    char *targets; /* images that the evaluation data should become; NULL: none */
-    char *images;  /* folder of COCO's images; NULL: beside the file */
+    char *targets;      /* images that the evaluation data should become; NULL: none */
+    char *images;       /* folder of COCO's images; NULL: beside the file */
+    qb_sidecar sidecar; /* zeroed: none; its labels are `labels` */
     qb_task_settings task;
     const char *decoder;    /* of image files, see datasets/decoder.h; NULL: the default */
     char *method;           /* of calibration; NULL: not told, see qb_project_method */
@@ -123,6 +124,11 @@ qb_status qb_settings_load(qb_ctx *cx, const qb_common *common, const char **nam
 qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
                           bool data_is_calibration, qb_project *out);
 void qb_project_close(qb_project *project);
+
+/* The model as it is in its file, or a part of it. An input or output that the sidecar names and
+ * that is none of the model's is an error, where all of the model is read. */
+qb_status qb_project_read_model(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
+                                qb_graph **out);
 
 /* Where artifacts go: what -o says (NULL: here). Part of qb_project_open. */
 qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *project);

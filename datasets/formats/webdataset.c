@@ -8,12 +8,23 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "datasets/shards_internal.h"
 #include "datasets/unpacked_internal.h"
 
 enum { BLOCK = 512, NAME_MAX_BYTES = 4096 };
 /* A packed file that unpacks to more is refused: no images are packed so well. */
 #define UNPACKED_MOST(packed) (((uint64_t)64 << 20) + 200 * (uint64_t)(packed))
+
+/* Members that say something that cannot be used, told once a shard. */
+typedef struct unused {
+    int64_t n;
+    char first[NAME_MAX_BYTES];
+} unused;
+
+static void count(unused *u, const char *name) {
+    if (u->n++ == 0) snprintf(u->first, sizeof u->first, "%s", name);
+}
 
 /* The sample that is being put together. */
 typedef struct group {
@@ -31,18 +42,16 @@ static qb_status end_group(qb_shard *s, group *g) {
     return status;
 }
 
-/* A class's number or name. */
-static void read_label(const qb_shard *s, struct archive *a, group *g) {
+/* A class's number or name; -1: it is none. */
+static int64_t read_label(const qb_shard *s, struct archive *a) {
     char text[256], *end;
     const la_ssize_t n = archive_read_data(a, text, sizeof text);
-    if (n < 0 || n == sizeof text) return;
+    if (n < 0 || n == sizeof text) return -1;
     text[n] = '\0';
     text[strcspn(text, "\r\n")] = '\0';
     const long long number = strtoll(text, &end, 10);
-    if (end != text && *end == '\0' && number >= 0)
-        g->label = number;
-    else if (s->labels)
-        g->label = qb_labels_find(s->labels, text);
+    if (end != text && *end == '\0' && number >= 0) return number;
+    return s->labels ? qb_labels_find(s->labels, text) : -1;
 }
 
 /* The name's part that samples share, and what follows its first dot. */
@@ -53,11 +62,12 @@ static const char *split_key(const char *name, size_t *key) {
 }
 
 static qb_status add_member(qb_shard *s, struct archive *a, const char *name, uint64_t at,
-                            uint64_t size, group *g) {
+                            uint64_t size, group *g, unused *labels) {
     size_t key;
     const char *form = split_key(name, &key);
     if (key >= sizeof g->key) return QB_OK;
-    if (!g->any || strlen(g->key) != key || strncmp(g->key, name, key) != 0) {
+    const bool again = strcmp(g->image, name) == 0; /* another sample of the same name */
+    if (!g->any || again || strlen(g->key) != key || strncmp(g->key, name, key) != 0) {
         QB_TRY(end_group(s, g));
         g->any = true;
         memcpy(g->key, name, key);
@@ -68,16 +78,18 @@ static qb_status add_member(qb_shard *s, struct archive *a, const char *name, ui
         g->at = at;
         g->size = size;
     } else if (strcmp(form, "cls") == 0 || (strcmp(form, "txt") == 0 && g->label < 0)) {
-        read_label(s, a, g);
+        g->label = read_label(s, a);
+        if (g->label < 0 && strcmp(form, "cls") == 0) count(labels, name);
     }
     return QB_OK;
 }
 
 /* Members up to the end, or to the first that is damaged: *why, and *next its place. */
 static qb_status list(qb_shard *s, struct archive *a, group *g, uint64_t *next, const char **why) {
+    unused images = {0}, labels = {0};
     struct archive_entry *entry;
     int state;
-    while ((state = archive_read_next_header(a, &entry)) >= ARCHIVE_WARN && state != ARCHIVE_EOF) {
+    while ((state = archive_read_next_header(a, &entry)) == ARCHIVE_OK || state == ARCHIVE_WARN) {
         s->is_packed = archive_filter_code(a, 0) != ARCHIVE_FILTER_NONE;
         const uint64_t at = (uint64_t)archive_filter_bytes(a, 0),
                        size = (uint64_t)archive_entry_size(entry),
@@ -91,12 +103,20 @@ static qb_status list(qb_shard *s, struct archive *a, group *g, uint64_t *next, 
         const char *name = archive_entry_pathname(entry);
         if (!name) name = archive_entry_pathname_utf8(entry); /* beyond the locale's characters */
         QB_TRY(qb_check_cancel(s->cx));
-        if (!name || qb_path_base(name)[0] == '.' || archive_entry_filetype(entry) != AE_IFREG ||
-            archive_entry_hardlink(entry) || archive_entry_sparse_count(entry) > 0)
-            continue;
-        QB_TRY(add_member(s, a, name, at, size, g));
+        if (!name || qb_path_base(name)[0] == '.') continue;
+        if (archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry) &&
+            archive_entry_sparse_count(entry) == 0)
+            QB_TRY(add_member(s, a, name, at, size, g, &labels));
+        else if (qb_name_is_image(name))
+            count(&images, name);
     }
     if (state != ARCHIVE_EOF) *why = qb_archive_reason(a);
+    if (images.n > 0)
+        qb_warn(s->cx, "%s: links, sparse files and devices hold no image: left out '%s' (%lld)",
+                s->name, images.first, (long long)images.n);
+    if (labels.n > 0)
+        qb_warn(s->cx, "%s: expected a class in '%s' (%lld such files): its sample has none",
+                s->name, labels.first, (long long)labels.n);
     return QB_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  * A body is copied node by node with new names: each copy has a frame that maps the names of the
  * body to those of the graph. Bodies of If and Loop see the names around them, functions do not.
+ * A node of a function is called by the calls that lead to it: CALL/INNER/NODE.
  * What a body yields gets the caller's name through an Identity, which the optimizer takes out. */
 #include <string.h>
 
@@ -346,17 +347,16 @@ static qb_status expand_if(qb_expander *e, qb_frame *f, const Onnx__NodeProto *n
     if (node->n_input != 1) return QB_OK;
     for (int i = 0; i < 2; i++) {
         const Onnx__GraphProto *branch = qb_expand_body(node, bodies[i]);
-        if (branch && branch->n_input > 0)
+        if (!branch) return qb_fail(e->cx, QB_STATUS_FORMAT, "it has no %s", bodies[i]);
+        if (branch->n_input > 0)
             return qb_fail(e->cx, QB_STATUS_FORMAT, "%s has %zu inputs, expected none", bodies[i],
                            branch->n_input);
     }
     if (!qb_expand_constant(e, qb_frame_find(f, node->input[0]), &condition) &&
         !is_shortcut(e, f, node))
         return QB_OK;
-    const Onnx__GraphProto *body = qb_expand_body(node, condition ? "then_branch" : "else_branch");
-    if (!body) return QB_OK;
     *done = true;
-    return expand_branch(e, f, node, body);
+    return expand_branch(e, f, node, qb_expand_body(node, bodies[condition ? 0 : 1]));
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
@@ -391,6 +391,21 @@ static qb_status function_of(const qb_expander *e, const Onnx__NodeProto *node,
     return QB_OK;
 }
 
+/* The function that a body is of, whose attributes its nodes refer to; NULL: of none. */
+static const qb_frame *function_frame(const qb_frame *f) {
+    while (f && !f->function) f = f->parent;
+    return f;
+}
+
+/* What a node of a function is called, or the operator where it has no name. */
+static const char *path_of(qb_expander *e, const qb_frame *of, const Onnx__NodeProto *node) {
+    const char *name = node->name && *node->name ? node->name : node->op_type;
+    if (!of) return name;
+    if (qb_expand_spend(e->cx, e->reader, strlen(of->path) + strlen(name) + 2) != QB_OK)
+        return NULL;
+    return qb_arena_format(e->cx, e->arena, "%s/%s", of->path, name);
+}
+
 static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__NodeProto *node,
                                  const Onnx__FunctionProto *function) {
     QB_RELEASED(qb_frame_release) qb_frame f = {0};
@@ -403,6 +418,8 @@ static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__No
                          (qb_onnx_imports){function->n_opset_import, function->opset_import}, &f));
     f.call = node;
     f.function = function;
+    f.path = path_of(e, function_frame(outer), node);
+    if (!f.path) return e->cx->code;
     for (size_t i = 0; i < function->n_input; i++) {
         const char *given = i < node->n_input ? node->input[i] : "";
         QB_TRY(qb_frame_bind(e, &f, function->input[i], *given ? qb_frame_find(outer, given) : ""));
@@ -410,17 +427,14 @@ static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__No
     f.parent = NULL; /* a function sees only its own names */
     QB_TRY(qb_expand_nodes(e, &f, function->n_node, function->node));
     for (size_t i = 0; i < node->n_output; i++) {
-        const char *to;
+        const char *from = function->output[i], *to;
+        if (qb_frame_find(&f, from) == from)
+            return qb_fail(e->cx, QB_STATUS_FORMAT,
+                           "function '%.60s': nothing makes output '%.80s'", function->name, from);
         QB_TRY(qb_frame_define(e, outer, node->output[i], &to));
-        QB_TRY(yield(e, &f, function->output[i], to));
+        QB_TRY(yield(e, &f, from, to));
     }
     return QB_OK;
-}
-
-/* The function whose attributes the names in a body refer to. */
-static const qb_frame *function_frame(const qb_frame *f) {
-    while (f && !f->function) f = f->parent;
-    return f;
 }
 
 static Onnx__AttributeProto *named(size_t n, Onnx__AttributeProto *const *list, const char *name) {
@@ -462,6 +476,9 @@ static qb_status copy_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto *n
     copy->output = names + node->n_input;
     copy->attribute = attrs;
     copy->n_attribute = 0;
+    const qb_frame *of = function_frame(f);
+    if (of) copy->name = (char *)(uintptr_t)path_of(e, of, node);
+    if (of && !copy->name) return e->cx->code;
     for (size_t i = 0; i < node->n_input; i++)
         names[i] = (char *)(uintptr_t)(*node->input[i] ? qb_frame_find(f, node->input[i]) : "");
     for (size_t i = 0; i < node->n_output; i++) copy->output[i] = node->output[i];

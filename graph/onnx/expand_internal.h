@@ -11,6 +11,7 @@ typedef struct qb_frame {
     const struct qb_frame *parent; /* whose names are seen as well; NULL: none */
     const Onnx__NodeProto *call;   /* function: gives the attributes */
     const Onnx__FunctionProto *function;
+    const char *path; /* function: its call's name behind those of the calls around it */
     qb_onnx_imports imports;
     qb_arena *arena; /* of `names`; NULL before the first */
     qb_names names;  /* number: index in `to` */

@@ -163,6 +163,18 @@ static int64_t item(const Onnx__AttributeProto *list, size_t i) {
     return list && i < list->n_ints ? list->ints[i] : 0;
 }
 
+/* A list of directions: as many as there are values, each 0 or 1. */
+static qb_status check_directions(qb_ctx *cx, const Onnx__AttributeProto *list, size_t n) {
+    if (list && list->n_ints > 0 && list->n_ints != n)
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected %zu values, got %zu", list->name, n,
+                       list->n_ints);
+    for (size_t i = 0; list && i < list->n_ints; i++)
+        if (list->ints[i] != 0 && list->ints[i] != 1)
+            return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected 0 or 1, got %lld", list->name,
+                           (long long)list->ints[i]);
+    return QB_OK;
+}
+
 /* The size of a value of the graph along an axis; -1: not known. */
 static int64_t length_of(qb_expander *e, const char *name, int64_t axis) {
     qb_value value;
@@ -231,9 +243,10 @@ qb_status qb_expand_scan(qb_expander *e, qb_frame *f, const Onnx__NodeProto *nod
     const scan_attrs attrs = read_scan_attrs(node);
     loop l = {.node = node, .body = qb_expand_body(node, "body"), .trips = -1};
     *done = false;
-    if (!l.body || attrs.n_inputs < 1 || (uint64_t)attrs.n_inputs > node->n_input ||
-        qb_onnx_domain_version(f->imports, "") < 9)
-        return QB_OK;
+    if (!l.body || qb_onnx_domain_version(f->imports, "") < 9) return QB_OK;
+    if (attrs.n_inputs < 1 || (uint64_t)attrs.n_inputs > node->n_input)
+        return qb_fail(e->cx, QB_STATUS_FORMAT, "num_scan_inputs: expected 1 to %zu, got %lld",
+                       node->n_input, (long long)attrs.n_inputs);
     l.n_carried = node->n_input - (size_t)attrs.n_inputs;
     if (l.body->n_input != node->n_input || l.body->n_output != node->n_output ||
         node->n_output < l.n_carried)
@@ -242,6 +255,8 @@ qb_status qb_expand_scan(qb_expander *e, qb_frame *f, const Onnx__NodeProto *nod
         l.trips =
             length_of(e, qb_frame_find(f, node->input[i]), item(attrs.in_axes, i - l.n_carried));
     l.n_gathered = node->n_output - l.n_carried;
+    QB_TRY(check_directions(e->cx, attrs.in_reversed, (size_t)attrs.n_inputs));
+    QB_TRY(check_directions(e->cx, attrs.out_reversed, l.n_gathered));
     if (l.trips < 0 || l.trips > MAX_ITERATIONS || (l.trips == 0 && l.n_gathered > 0)) return QB_OK;
     qb_status status = prepare(e, f, &l, 0);
     if (status == QB_OK) status = unroll_scan(e, f, &attrs, &l);

@@ -55,19 +55,23 @@ static qb_status parse_number(qb_ctx *cx, const char *key, const char *text, uin
 /* The bytes that the entries of a tensor name; *stored: those of the file that the disk holds. */
 static qb_status find(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
                       qb_span *out, size_t *stored) {
-    const char *location = NULL;
+    enum { LOCATION, OFFSET, LENGTH, KEYS };
+    static const char *const keys[KEYS] = {"location", "offset", "length"};
+    const char *given[KEYS] = {NULL};
     uint64_t offset = 0, length = 0;
-    bool has_length = false;
     for (size_t i = 0; i < proto->n_external_data; i++) {
         const char *key = proto->external_data[i]->key, *value = proto->external_data[i]->value;
-        if (!key || !value) continue;
-        if (strcmp(key, "location") == 0) location = value;
-        if (strcmp(key, "offset") == 0) QB_TRY(parse_number(cx, key, value, &offset));
-        if (strcmp(key, "length") == 0) {
-            QB_TRY(parse_number(cx, key, value, &length));
-            has_length = true;
+        for (int k = 0; k < KEYS && key && value; k++) {
+            if (strcmp(key, keys[k]) != 0) continue;
+            if (given[k]) /* readers differ in which they take */
+                return qb_fail(cx, QB_STATUS_FORMAT, "external data: %s is given twice", key);
+            given[k] = value;
         }
     }
+    const char *location = given[LOCATION];
+    const bool has_length = given[LENGTH] != NULL;
+    if (given[OFFSET]) QB_TRY(parse_number(cx, keys[OFFSET], given[OFFSET], &offset));
+    if (has_length) QB_TRY(parse_number(cx, keys[LENGTH], given[LENGTH], &length));
     if (!location) return qb_fail(cx, QB_STATUS_FORMAT, "external data without a location");
     if (!externals->by)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,

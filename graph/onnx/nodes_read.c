@@ -33,7 +33,7 @@ static int64_t version_of(const qb_onnx_reader *reader, size_t index, const char
 
 qb_status qb_onnx_wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *proto) {
     const char *op = text_of(proto->op_type), *name = text_of(proto->name);
-    if (*name) return qb_wrap(cx, "node %zu %.60s '%.80s'", index, op, name);
+    if (*name) return qb_wrap(cx, "node %zu %.60s '%.160s'", index, op, name);
     return qb_wrap(cx, "node %zu %.60s", index, op);
 }
 

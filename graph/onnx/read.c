@@ -174,6 +174,15 @@ static qb_status read_input(qb_ctx *cx, const qb_onnx_reader *reader,
     return read_type(cx, reader->graph, info->type, dtype, shape);
 }
 
+/* What an input is declared to be is what its initializer is. */
+static qb_status check_initialized(qb_ctx *cx, const Onnx__ValueInfoProto *info, qb_dtype given) {
+    const Onnx__TypeProto__Tensor *type = info->type ? info->type->tensor_type : NULL;
+    if (!type || !type->has_elem_type || qb_dtype_from_onnx(type->elem_type) == given) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT, "input '%.80s': its initializer is %s, it is declared %s",
+                   info->name, qb_dtype_text(given),
+                   qb_dtype_text(qb_dtype_from_onnx(type->elem_type)));
+}
+
 /* Until IR 4 initializers had to be listed as inputs, too; then they are no inputs to us. */
 static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
     const Onnx__GraphProto *proto = reader->proto;
@@ -183,7 +192,10 @@ static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
     for (size_t i = 0; i < proto->n_input; i++) {
         const char *name = text_of(proto->input[i]->name);
         int32_t id = qb_graph_find_value(graph, name);
-        if (id >= 0 && graph->values[id].data) continue;
+        if (id >= 0 && graph->values[id].data) {
+            QB_TRY(check_initialized(cx, proto->input[i], graph->values[id].dtype));
+            continue;
+        }
         if (!*name) return qb_fail(cx, QB_STATUS_FORMAT, "input %zu: no name", i);
         if (id >= 0) return qb_fail(cx, QB_STATUS_FORMAT, "input '%.80s': listed twice", name);
         qb_dtype dtype = QB_DTYPE_NONE;

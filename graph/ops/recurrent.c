@@ -111,6 +111,9 @@ qb_status qb_rec_infer(qb_ctx *cx, const qb_infer_args *args, const qb_rec_cell 
     qb_rec_act acts[2 * QB_REC_ACTS];
     QB_TRY(read_sizes(cx, args, cell, &s));
     QB_TRY(check_types(cx, args, is_quantized(node)));
+    if (!(attrs->clip >= 0)) /* NaN as well */
+        return qb_fail(cx, QB_STATUS_INVALID, "attribute clip: expected more than 0, got %g",
+                       (double)attrs->clip);
     QB_TRY(qb_rec_acts(cx, attrs, cell->acts, cell->n_acts, (int32_t)s.directions, acts));
     const qb_dtype dtype = qb_infer_in(args, QB_REC_X)->dtype;
     const qb_shape all[2] = {{4, {s.steps, s.directions, s.batch, s.hidden}},

@@ -143,6 +143,8 @@ static qb_status make_plan(qb_ctx *cx, const resize_attrs *attrs, const qb_shape
     }
     for (int32_t i = 0; i < n; i++)
         axis[i] = attrs->axes.n ? (int32_t)((attrs->axes.v[i] + x->rank) % x->rank) : i;
+    if (scales->n > 0 && sizes->n > 0)
+        return qb_fail(cx, QB_STATUS_INVALID, "expected scales or sizes, got both");
     const numbers *given = sizes->n > 0 ? sizes : scales;
     if (given->n != n)
         return qb_fail(cx, QB_STATUS_INVALID, "%s: expected %d values, got %d",
@@ -151,6 +153,10 @@ static qb_status make_plan(qb_ctx *cx, const resize_attrs *attrs, const qb_shape
     if (p->transform == CROP_AND_RESIZE) {
         if (roi->n != 2 * n)
             return qb_fail(cx, QB_STATUS_INVALID, "roi: expected %d values, got %d", 2 * n, roi->n);
+        for (int32_t i = 0; i < roi->n; i++)
+            if (!isfinite(roi->v[i]))
+                return qb_fail(cx, QB_STATUS_INVALID, "roi: expected finite numbers, got %g",
+                               roi->v[i]);
         for (int32_t i = 0; i < n; i++) {
             p->roi[axis[i]] = roi->v[i];
             p->roi[x->rank + axis[i]] = roi->v[n + i];
@@ -187,6 +193,10 @@ static qb_status infer_resize(qb_ctx *cx, const qb_infer_args *args) {
     for (int32_t i = 1; i < 4; i++) {
         const qb_value *v = qb_infer_in(args, i);
         if (!v || qb_infer_length(args, i) == 0) continue;
+        if (i > 1 && v->dtype != (i == 3 ? QB_DTYPE_S64 : QB_DTYPE_F32) &&
+            v->dtype != QB_DTYPE_NONE)
+            return qb_fail(cx, QB_STATUS_INVALID, "%s: type %s is not supported", input_names[i],
+                           qb_dtype_text(v->dtype));
         if (v->data)
             QB_TRY(read_numbers(cx, input_names[i], v->dtype, &v->shape, v->data, &list[i]));
         else if (i > 1 || p.transform == CROP_AND_RESIZE)

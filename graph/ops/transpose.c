@@ -89,9 +89,10 @@ static qb_status plan_slice(qb_ctx *cx, const slice_lists *lists, const qb_shape
         int64_t axis = lists->axis[i] < 0 ? lists->axis[i] + x->rank : lists->axis[i];
         int64_t size = x->dim[axis], step = lists->step[i];
         int64_t start = lists->start[i], end = lists->end[i];
-        if (step == 0 || step == INT64_MIN)
-            return qb_fail(cx, QB_STATUS_INVALID, "step along axis %lld: expected not 0, got %lld",
-                           (long long)axis, (long long)step);
+        if (step == 0)
+            return qb_fail(cx, QB_STATUS_INVALID, "step along axis %lld: expected not 0, got 0",
+                           (long long)axis);
+        if (step == INT64_MIN) step++; /* as far: one element */
         plan->step[axis] = step;
         if (size < 0) { /* only the whole axis stays what it is */
             bool whole = step == 1 && start == 0 && end >= INT32_MAX;

@@ -74,6 +74,33 @@ complains 'skipped sample .cut.tfrecord\[[0-9]+\].*it ends within a record'
 head -c 30000 forms/tar/set-00.tar >cut.tar
 expect 0 "$QBENCH" compare fp32 int8 --data cut.tar $brief
 complains 'skipped sample .cut.tar\[[0-9]+\].*damaged at byte [0-9]+: Truncated tar archive'
+black_image black.png
+# Members that give no image, or no class, are told; two of one name are two; a header with another
+# checksum ends the file.
+python3 - <<'PY'
+import io, tarfile
+png = open("black.png", "rb").read()
+def tar(name, *members):
+    with tarfile.open(name, "w") as out:
+        for path, content, kind in members:
+            info = tarfile.TarInfo(path)
+            info.type, info.linkname = kind, "/etc/passwd" if kind != tarfile.REGTYPE else ""
+            info.size = len(content) if kind == tarfile.REGTYPE else 0
+            out.addfile(info, io.BytesIO(content))
+F = tarfile.REGTYPE
+tar("odd.tar", ("a.png", png, F), ("a.cls", b"1", F), ("b.png", b"", tarfile.SYMTYPE), ("b.cls", b"1", F),
+    ("c.png", b"", tarfile.LNKTYPE), ("d.png", png, F), ("d.cls", b"-7", F), ("a.png", png, F), ("a.png", png, F), ("a.cls", b"2", F))
+data = bytearray(open("odd.tar", "rb").read())
+at = data.index(b"d.png")
+data[at + 100:at + 103] = b"777"
+open("sum.tar", "wb").write(data)
+PY
+expect 0 "$QBENCH" compare fp32 --data odd.tar --duration 0.01 --no-figures
+complains "odd.tar: links, sparse files and devices hold no image: left out 'b.png' .2.$"
+complains "odd.tar: expected a class in 'd.cls' .1 such files.: its sample has none"
+says '2 of 4 samples have no class: accuracy is of the others'
+expect 0 "$QBENCH" compare fp32 --data sum.tar --duration 0.01 --no-figures
+complains "skipped sample 'sum.tar.1.': damaged at byte [0-9]+: Damaged tar archive"
 head -c 20000 forms/gz/set-00.tar.gz >cut.tar.gz
 expect 1 "$QBENCH" compare fp32 int8 --data cut.tar.gz $brief
 complains 'skipped sample .cut.tar.gz\[0\].*truncated gzip input'

@@ -183,6 +183,21 @@ anchors': expected numbers above 0|"anchors": [[10, -13], [16, 30]]
 min_sizes': expected numbers above 0|"min_sizes": [0]
 category_ids': expected whole numbers|"category_ids": [1, 2.5]
 CASES
+# Names of inputs and outputs are the model's.
+while IFS='|' read -r wanted text; do
+    printf '{%s}' "$text" >side.json
+    for command in inspect 'bench --iterations 1' "calibrate --data data -n 4 -o sided.calib.h5"; do
+        # shellcheck disable=SC2086
+        refused 1 "side.json: key '$wanted" "$QBENCH" $command --model side.onnx
+    done
+    absent sided.calib.h5
+done <<'CASES'
+input': side.onnx has no input 'imaeg', but 'image'|"input": "imaeg"
+input': side.onnx has no input '', but 'image'|"input": ""
+output': side.onnx has no output 'image', but|"output": "image"
+CASES
+printf '{"input": "image"}' >side.json
+expect 0 "$QBENCH" inspect side.onnx
 rm side.onnx side.json
 
 # ---- models that fail when they are built, or run: the error has the file ----
@@ -234,6 +249,14 @@ refused 1 "opsets.onnx: opset of domain '': version 17 and 7" "$QBENCH" inspect 
 sparse="$(node Constant none c)$(field 2a "$(text 0a sparse_value)a0010b")"
 model sparse.onnx "$(field 0a "$sparse")$(field 0a "$(node Add '' y x c)")$(text 12 g)$(field 5a "$(port x 1)")$(field 62 "$(port y 1)")"
 refused 1 "Constant .opset 17.: attribute sparse_value is not supported; node 0 'none'" "$QBENCH" inspect sparse.onnx
+
+# What a run gives is not shown in the shape of the most that it may give.
+model fewer.onnx "$(field 0a "$(node Compress c y x m)")$(text 12 g)$(field 5a "$(port x 4)")$(field 5a "$(text 0a m)$(field 12 "$(field 0a "0809$(field 12 "$(field 0a 0804)")")")")$(field 62 "$(text 0a y)")"
+printf '\0\1\0\0' >mask.bin
+printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40' >x.bin
+expect 0 "$QBENCH" bench fewer.onnx "${short[@]}" --loadInputs=m:mask.bin,x:x.bin --exportOutput=fewer.json
+checks=$((checks + 1))
+[ "$(tr -d ' \n' <fewer.json)" = '[{"name":"y","dtype":"f32","dimensions":"1","values":[2.0]}]' ] || fail "$(cat fewer.json)"
 
 # ---- branches, loops and functions that contradict themselves ----
 

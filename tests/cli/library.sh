@@ -129,6 +129,13 @@ for call, error in [(lambda: qbench.Engine.load("nothing.qbe"), qbench.Error),
                     (lambda: engine.run(x.astype(">f4")), ValueError),
                     (lambda: engine.run(x), ValueError),
                     (lambda: engine.run(wrong=x), ValueError),
+                    (lambda: engine.run(np.ma.masked_array(x[:1], mask=True)), ValueError),
+                    (lambda: engine.run(x[0, 0, 0, 0]), ValueError),
+                    (lambda: qbench.Engine.build("model.onnx", batch=2 ** 64 + 1), ValueError),
+                    (lambda: qbench.Engine.build("model.onnx", threads=2 ** 32), ValueError),
+                    (lambda: inputs.label(2 ** 32), ValueError),
+                    (lambda: inputs.label(1.5), TypeError),
+                    (lambda: inputs.image(sys.argv[1], (8,)), ValueError),
                     (lambda: inputs.image(sys.argv[1], (1, 1, 8, 8)), qbench.Error)]:
     try:
         call()
@@ -136,6 +143,31 @@ for call, error in [(lambda: qbench.Engine.load("nothing.qbe"), qbench.Error),
         assert str(e)
     else:
         raise AssertionError("no error")
+
+for odd in (np.asfortranarray(x[:1]), x[:1, :, ::-1][:, :, ::-1], x[:1].view(np.ndarray)):
+    assert np.array_equal(one.run(odd)[0][0], whole[0])
+one.__del__()  # what is gone is an error, not a fault
+try:
+    one.run(x[:1])
+except qbench.Error as e:
+    assert "context" in str(e), e
+else:
+    raise AssertionError("no error")
+PYTHON
+
+# A scalar input takes a scalar.
+expect 0 "$python" - <<'PYTHON' # y = x * s
+def field(tag, content):
+    return bytes([tag, len(content)]) + content
+def port(name, dims):
+    return field(0x0a, name) + field(0x12, field(0x0a, b"\x08\x01" + field(0x12, b"".join(field(0x0a, bytes([8, d])) for d in dims))))
+node = b"".join(field(t, v) for t, v in ((0x0a, b"x"), (0x0a, b"s"), (0x12, b"y"), (0x22, b"Mul")))
+graph = field(0x0a, node) + field(0x12, b"g") + field(0x5a, port(b"x", [2])) + field(0x5a, port(b"s", [])) + field(0x62, port(b"y", [2]))
+open("scalar.onnx", "wb").write(b"\x08\x08" + field(0x3a, graph) + field(0x42, b"\x10\x11"))
+import numpy as np
+import qbench
+y, = qbench.Engine.build("scalar.onnx", threads=1).run(np.array([1, 2], np.float32), np.float32(3))
+assert y.tolist() == [3, 6], y
 PYTHON
 
 # The commands, from the wheel: the module finds program and library beside itself.

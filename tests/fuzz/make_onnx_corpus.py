@@ -383,6 +383,46 @@ def models():
     described.graph.value_info.append(io("b", ["N", 2]))
     described.graph.value_info.append(io("c", ["N", 2]))
     yield "described", described
+    yield from refused_models()
+
+
+def refused_models():
+    """What contradicts itself: op.expand names the reason of each."""
+    x, y = io("x", ["N", 2]), io("y", None)
+    body = h.make_graph([h.make_node("Relu", ["x"], ["t"])], "b", [], [io("t", None)])
+    true = nh.from_array(np.array(True), "c")
+    yield "if_without_else", model([h.make_node("If", ["c"], ["y"], then_branch=body)], [x], [y], [true])
+    step = h.make_graph([h.make_node("Add", ["s", "e"], ["t"]), h.make_node("Identity", ["t"], ["o"])], "b",
+                        [io("s", [2]), io("e", [2])], [io("t", [2]), io("o", [2])])
+    for name, n, more in (("scan_of_none", 0, {}), ("scan_of_too_many", 3, {}),
+                          ("scan_sideways", 1, {"scan_input_directions": [7]}),
+                          ("scan_two_ways", 1, {"scan_output_directions": [0, 1]})):
+        scan = h.make_node("Scan", ["k", "x"], ["f", "y"], body=step, num_scan_inputs=n, **more)
+        yield name, model([scan], [io("x", [4, 2])], [y], [weight("k", 2)])
+
+    def functions(name, *inner):
+        out = model([h.make_node("f", ["x"], ["y"], domain="own", name="call")], [x], [y])
+        opsets = [h.make_opsetid("", 17), h.make_opsetid("own", 1)]
+        out.opset_import.append(opsets[1])
+        for i, nodes in enumerate(inner):
+            out.functions.append(h.make_function("own", "fgh"[i], ["a"], ["b"], nodes, opsets))
+        return name, out
+
+    to_g = h.make_node("g", ["a"], ["b"], domain="own", name="to g")
+    yield functions("error_in_functions", [to_g], [h.make_node("h", ["a"], ["b"], domain="own")],
+                    [h.make_node("Neg", ["a"], ["t"]), h.make_node("Transpose", ["t"], ["b"], perm=[0, 0], name="last")])
+    yield functions("function_of_nothing", [to_g], [h.make_node("Neg", ["a"], ["t"])])
+    yield functions("unknown_in_function", [to_g], [h.make_node("Nonsense", ["a"], ["b"], name="last")])
+    twice = model([h.make_node("Add", ["x", "w"], ["y"])], [x], [y], [weight("w", 2)])
+    w = twice.graph.initializer[0]
+    w.ClearField("raw_data")
+    w.data_location = T.EXTERNAL
+    for value in ("w.bin", "v.bin"):
+        entry = w.external_data.add()
+        entry.key, entry.value = "location", value
+    yield "external_twice", twice
+    yield "declared_otherwise", model([h.make_node("Add", ["x", "w"], ["y"])], [x, io("w", [2], T.INT64)], [y],
+                                      [weight("w", 2)])
 
 
 def main():

@@ -107,12 +107,16 @@ static void functions_take_attributes_and_their_defaults(void **state) {
 }
 
 /* `text` is part of the reason. */
-static void refused(const char *file, const char *text) {
+static void refused_as(qb_status status, const char *file, const char *text) {
     qb_ctx cx;
     qb_graph *graph = NULL;
     qb_ctx_init(&cx);
-    assert_int_equal(qb_onnx_load(&cx, file, &graph), QB_STATUS_UNSUPPORTED);
+    assert_int_equal(qb_onnx_load(&cx, file, &graph), status);
     if (!strstr(cx.message, text)) fail_msg("'%s' is not in: %s", text, cx.message);
+}
+
+static void refused(const char *file, const char *text) {
+    refused_as(QB_STATUS_UNSUPPORTED, file, text);
 }
 
 static void what_is_not_known_is_refused_all_at_once(void **state) {
@@ -121,6 +125,35 @@ static void what_is_not_known_is_refused_all_at_once(void **state) {
     refused(
         CORPUS "unknown_in_loop.onnx",
         "QLinearMull (opset 17): unknown operator; the nearest is QLinearMul; node 2 and 999 more");
+}
+
+/* Errors in functions name the calls that lead there. */
+static void contradictions_are_named(void **state) {
+    (void)state;
+    static const struct {
+        qb_status status;
+        const char *file, *text;
+    } cases[] = {
+        {QB_STATUS_FORMAT, CORPUS "if_without_else.onnx", "node 0 If: it has no else_branch"},
+        {QB_STATUS_FORMAT, CORPUS "scan_of_none.onnx", "num_scan_inputs: expected 1 to 2, got 0"},
+        {QB_STATUS_FORMAT, CORPUS "scan_of_too_many.onnx", "expected 1 to 2, got 3"},
+        {QB_STATUS_FORMAT, CORPUS "scan_sideways.onnx",
+         "node 0 Scan: scan_input_directions: expected 0 or 1, got 7"},
+        {QB_STATUS_FORMAT, CORPUS "scan_two_ways.onnx",
+         "scan_output_directions: expected 1 values, got 2"},
+        {QB_STATUS_INVALID, CORPUS "error_in_functions.onnx",
+         "Transpose 'call/to g/h/last': attribute perm: expected a permutation"},
+        {QB_STATUS_FORMAT, CORPUS "function_of_nothing.onnx",
+         "node 0 f 'call': node 0 g 'to g': function 'g': nothing makes output 'b'"},
+        {QB_STATUS_UNSUPPORTED, CORPUS "unknown_in_function.onnx",
+         "Nonsense (opset 17): unknown operator; node 0 'call/to g/last'"},
+        {QB_STATUS_FORMAT, CORPUS "external_twice.onnx",
+         "initializer 0 'w': external data: location is given twice"},
+        {QB_STATUS_FORMAT, CORPUS "declared_otherwise.onnx",
+         "input 'w': its initializer is f32, it is declared s64"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused_as(cases[i].status, cases[i].file, cases[i].text);
 }
 
 /* Neither time nor memory follows what a small file asks for. */
@@ -139,6 +172,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(suppression_needs_no_condition),
     cmocka_unit_test(functions_take_attributes_and_their_defaults),
     cmocka_unit_test(what_is_not_known_is_refused_all_at_once),
+    cmocka_unit_test(contradictions_are_named),
     cmocka_unit_test(copies_are_bounded_by_the_size_of_the_file),
 };
 QB_TEST_MAIN(tests)

@@ -74,9 +74,9 @@ static void its_end_is_an_error(void **state) {
         int what;
         const char *text;
     } ends[] = {{FAULT, "Segmentation fault"},
-                {ABORT, "Aborted"},
-                {END, "wants too much memory"},
-                {LOOP, "needs too much time"}};
+                {ABORT, "ended (Aborted)"},
+                {END, "for want of memory"},
+                {LOOP, "(too much time)"}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         qb_ctx cx;
         qb_ctx_init(&cx);

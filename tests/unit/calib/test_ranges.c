@@ -3,6 +3,7 @@
 #include "qb_test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -141,6 +142,41 @@ static void what_is_wrong_is_said_with_its_place(void **state) {
         {"ppq", "{\"act_quant_info\": 3}", "act_quant_info"},
         {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 40}]}}", "bit width"},
         {"aimet", "{\"activation_encodings\": {\"x\": []}}", "list of one"},
+        {"ort-json", "{\"x\": {\"CLS\": \"TensorData\", \"lowest\": [1, 2], \"highest\": 3}}",
+         "'x': expected numbers"},
+        {"ort-json", "{\"x\": {\"lowest\": [[[[[1]]]]], \"highest\": 3}}", "'x': expected numbers"},
+        {"ort-json", "{\"CLS\": \"TensorsData\", \"data\": {\"x\": 5}}", "'x': expected numbers"},
+        {"ort-json", "{\"CLS\": \"TensorsData\"}", "no ranges"},
+        {"ort-json", "{\"CLS\": \"Tensors\", \"x\": 1}", "'CLS': expected numbers"},
+        {"ppq", "{\"act_quant_info\": {\"x\": \"1\"}}", "not negative"},
+        {"ppq", "{\"act_quant_info\": {\"x\": [1]}}", "not negative"},
+        {"ppq", "{\"act_quant_info\": {}}", "no ranges"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 1}]}}", "bit width"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 7.5}]}}", "bit width"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bw\": \"8\"}]}}", "bit width"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": [8, 8]}]}}", "bit width"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 8}]}}", "expected one scale"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 8, \"scale\": -1}]}}",
+         "expected one scale"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 8, \"scale\": [1, 2]}]}}",
+         "expected one scale"},
+        {"aimet",
+         "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 8, \"scale\": 1, \"offset\": "
+         "\"0\"}]}}",
+         "expected one offset"},
+        {"aimet",
+         "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 8, \"scale\": 1e308, \"offset\": "
+         "0}]}}",
+         "range"},
+        {"aimet", "{\"activation_encodings\": [{\"bw\": 8}]}",
+         "activation_encodings[0]: expected a name"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"dtype\": \"FLOAT\"}]}}", "no ranges"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{}, {}]}}", "list of one"},
+        {"trt", "TRT-1-A\nx:\n", "line 2"},
+        {"trt", "TRT-1-A\nx: 3f80000g\n", "line 2"},
+        {"trt", "TRT-1-A\nx: 7fc00000\n", "scale is nan"},
+        {"ort-cache", "\n\nx 1e\n", "line 3"},
+        {"ort-cache", "x -1\n", "line 1"},
         {"ncnn", "c_param_0 1 \nc 0 \n", "line 2"},
         {"ncnn", "c_param_0 1 \nc nan \n", "line 2"},
         {"ncnn", "#c_param_0 1 \nc 2 \n", "no ranges"},
@@ -158,9 +194,9 @@ static void what_is_wrong_is_said_with_its_place(void **state) {
         const qb_calib_format *format;
         qb_ctx_init(&cx);
         assert_ok(&cx, qb_calib_format_find(&cx, rows[i].format, &format));
-        assert_int_equal(
-            qb_ranges_parse(&cx, "bad", rows[i].text, strlen(rows[i].text), &format, &r),
-            QB_STATUS_FORMAT);
+        if (qb_ranges_parse(&cx, "bad", rows[i].text, strlen(rows[i].text), &format, &r) !=
+            QB_STATUS_FORMAT)
+            fail_msg("row %zu: %s: %s", i, rows[i].text, cx.message);
         if (!strstr(cx.message, rows[i].says) || !strstr(cx.message, "bad"))
             fail_msg("'%s' lacks '%s'", cx.message, rows[i].says);
     }
@@ -170,6 +206,40 @@ static void what_is_wrong_is_said_with_its_place(void **state) {
     qb_ctx_init(&cx);
     assert_int_equal(qb_ranges_parse(&cx, "bad", "?", 1, &none, &r), QB_STATUS_FORMAT);
     assert_int_equal(qb_calib_format_find(&cx, "tflite", &none), QB_STATUS_USAGE);
+}
+
+/* Each prefix of a FlatBuffers cache, and each byte of it changed, is read or refused with the
+ * file's name. */
+static void flatbuffers_that_lie(void **state) {
+    (void)state;
+    char path[QB_TEST_PATH];
+    qb_ctx cx;
+    qb_map map;
+    const qb_calib_format *format;
+    snprintf(path, sizeof path, RECORDED "ort_calibration.flatbuffers");
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_map_open(&cx, path, &map));
+    assert_ok(&cx, qb_calib_format_find(&cx, "ort-flatbuffers", &format));
+    char *bytes = malloc(map.size);
+    int32_t refused = 0;
+    assert_non_null(bytes);
+    for (size_t i = 0; i < 4 * map.size; i++) {
+        const uint8_t values[] = {0, 1, 0x7f, 0xff};
+        const size_t at = i / 4, n = i % 4 == 0 ? at : map.size;
+        qb_ranges r = {0};
+        memcpy(bytes, map.data, map.size);
+        bytes[at] = (char)values[i % 4];
+        if (qb_ranges_parse(&cx, "bad", bytes, n, &format, &r) == QB_OK) {
+            qb_ranges_release(&r);
+            continue;
+        }
+        refused++;
+        assert_non_null(strstr(cx.message, "bad"));
+        qb_ctx_clear(&cx);
+    }
+    assert_true(refused > (int32_t)map.size);
+    free(bytes);
+    qb_map_close(&map);
 }
 
 /* The same range again contradicts nothing. */
@@ -324,6 +394,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_written_reads_back),
     cmocka_unit_test(the_scale_of_a_tensorrt_cache),
     cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+    cmocka_unit_test(flatbuffers_that_lie),
     cmocka_unit_test(a_repeated_line_is_no_contradiction),
     cmocka_unit_test(an_ncnn_table_with_all_it_may_hold),
     cmocka_unit_test(ncnn_tables_are_by_layer),

@@ -413,6 +413,170 @@ static void damaged_files_are_errors(void **state) {
     }
 }
 
+/* A header with any version and dictionary, before 24 bytes of elements. */
+static bytes npy_of(uint8_t version, const char *dictionary) {
+    bytes b = {.size = 0};
+    append(&b, "\x93NUMPY", 6);
+    append_number(&b, version, 2);
+    append_number(&b, strlen(dictionary), version == 1 ? 2 : 4);
+    append(&b, dictionary, strlen(dictionary));
+    append_number(&b, 0, 24);
+    return b;
+}
+
+static void headers_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t version;
+        const char *dictionary, *says; /* NULL: it is read */
+    } rows[] = {
+        {1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", NULL},
+        {2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", NULL},
+        {3, "{\"shape\" : (2L, 3L), \"descr\": \"<f4\", \"fortran_order\": False}", NULL},
+        {1, "{'descr': '|i1', 'fortran_order': True, 'shape': (24,)}", NULL},
+        {1, "{'descr': '<i1', 'fortran_order': False, 'shape': (24,)}", NULL},
+        {1, "{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}", NULL},
+        {0, "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", "unknown version"},
+        {4, "{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}", "unknown version"},
+        {1, "", "expected one 'descr'"},
+        {1, "descr: '<f4'", "expected one 'descr'"},
+        {1, "{'descr' '<f4', 'shape': (6,)}", "expected one 'descr'"},
+        {1, "{'descr\": '<f4', 'shape': (6,)}", "expected one 'descr'"},
+        {1, "{'descr': '<f4', 'descr': '<f4', 'shape': (6,)}", "expected one 'descr'"},
+        {1, "{'descr': <f4, 'shape': (6,)}", "expected one 'descr'"},
+        {1, "{'descr': '", "elements of type"},
+        {1, "{'descr': '<f4\", 'shape': (6,)}", "elements of type '<f4\""},
+        {1, "{'descr': '>i8', 'shape': (6,)}", "elements of type '>i8'"},
+        {1, "{'descr': '>u1', 'shape': (24,)}", "elements of type '>u1'"},
+        {1, "{'descr': '<c8', 'shape': (3,)}", "elements of type '<c8'"},
+        {1, "{'descr': '<U1', 'shape': (6,)}", "elements of type '<U1'"},
+        {1, "{'descr': '<f4'}", "expected one 'shape'"},
+        {1, "{'descr': '<f4', 'shape': 6}", "expected one 'shape'"},
+        {1, "{'descr': '<f4', 'shape': (", "no tuple of numbers"},
+        {1, "{'descr': '<f4', 'shape': (6.0,)}", "no tuple of numbers"},
+        {1, "{'descr': '<f4', 'shape': (+6,)}", "no tuple of numbers"},
+        {1, "{'descr': '<f4', 'shape': (1,1,1,1,1,1,1,1,6)}", "more than 8 dimensions"},
+        {1, "{'descr': '<f4', 'shape': (281474976710657,)}", "a dimension is too large"},
+        {1, "{'descr': '<f4', 'shape': (99999999999999999999,)}", "a dimension is too large"},
+        {1, "{'descr': '<f4', 'shape': (6,)}", "expected one 'fortran_order'"},
+        {1, "{'descr': '<f4', 'shape': (6,), 'fortran_order': 0}", "neither True nor False"},
+        {1, "{'descr': '<f4', 'shape': (6,), 'fortran_order': False_}", NULL},
+        {1, "{'descr': '<f4', 'shape': (6,), 'fortran_order': Truer}", "neither True nor False"},
+        {1, "{'descr': '<f4', 'shape': (6,), 'fortran_order': elsaF}", "neither True nor False"},
+        {1, "{'descr': '<f4', 'shape': (2, 3), 'fortran_order': True}", "column-major"},
+        {1, "{'descr': '<f4', 'shape': (7,), 'fortran_order': True}", "expected 28 bytes, got 24"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const bytes b = npy_of(rows[i].version, rows[i].dictionary);
+        char path[QB_TEST_PATH];
+        qb_ctx cx;
+        qb_tensors tensors = {0};
+        qb_ctx_init(&cx);
+        write_bytes("h.npy", &b);
+        qb_test_join(path, folder, "h.npy");
+        const qb_status status = qb_tensor_file_read(&cx, path, &tensors);
+        if ((status == QB_OK) != (rows[i].says == NULL)) fail_msg("row %zu: %s", i, cx.message);
+        if (status != QB_OK) assert_message(&cx, rows[i].says);
+        if (status != QB_OK) assert_message(&cx, "h.npy");
+        qb_tensors_release(&tensors);
+    }
+    const bytes small = {.data = {0x93, 'N', 'U', 'M', 'P', 'Y', 2, 0, 1, 0}, .size = 10};
+    expect_file_error("h.npy", &small, QB_STATUS_FORMAT, "unknown version");
+    bytes long_one = npy_of(2, "{'descr': '<f4'}");
+    long_one.data[10] = 1; /* a header of 64 KiB and more */
+    expect_file_error("h.npy", &long_one, QB_STATUS_FORMAT, "truncated");
+}
+
+/* One byte, or more, of the directory's entry, or of what it leads to. */
+static void entries_are_checked(void **state) {
+    (void)state;
+    fill();
+    const member one = {"x.npy", npy("<f4", "(5, 3)", mask, sizeof mask)};
+    for (int deflated = 0; deflated < 2; deflated++) {
+        const bytes good = zip(&one, 1, deflated);
+        const size_t end = good.size - 22, entry = end - 46 - strlen(one.name);
+        const struct {
+            size_t at;
+            uint64_t value;
+            int n;
+            const char *says;
+        } rows[] = {
+            {0, 0, 1, "no local header where the directory says"},
+            {entry, 0, 1, "truncated directory"},
+            {entry + 8, 1, 1, "encrypted"},
+            {entry + 10, 1, 2, "ZIP method 1"},      /* a method that nobody knows */
+            {entry + 16, 1, 4, "array 'x"},          /* another checksum */
+            {entry + 20, 0, 4, "array 'x"},          /* packed to nothing */
+            {entry + 20, 1 << 20, 4, "truncated"},   /* packed beyond the file */
+            {entry + 24, 0xfffffffe, 4, "array 'x"}, /* unpacked to 4 GB */
+            {entry + 24, 4, 4, "array 'x"},          /* to less than a header */
+            {entry + 28, 0xffff, 2, "truncated directory"},
+            {entry + 30, 0xffff, 2, "truncated directory"},
+            {entry + 32, 0xffff, 2, "truncated directory"},
+            {entry + 42, 1, 4, "no local header where the directory says"},
+            {entry + 42, 0xfffffff0, 4, "no local header where the directory says"},
+            {entry + 46, 0, 1, "an array's name"},
+            {26, 0xffff, 2, "truncated"}, /* the local name */
+            {28, 0xffff, 2, "truncated"}, /* the local extra field */
+            {end + 12, 0xffffff, 4, "directory"},
+            {end + 16, 0xffffff, 4, "directory"},
+            {end + 8, 9, 2, "directory"},
+        };
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            bytes b = good, patch = {.size = 0};
+            append_number(&patch, rows[i].value, rows[i].n);
+            memcpy(b.data + rows[i].at, patch.data, patch.size);
+            char path[QB_TEST_PATH];
+            qb_ctx cx;
+            qb_tensors tensors = {0};
+            qb_ctx_init(&cx);
+            write_bytes("e.npz", &b);
+            qb_test_join(path, folder, "e.npz");
+            if (qb_tensor_file_read(&cx, path, &tensors) == QB_OK)
+                fail_msg("row %zu was read, deflated %d", i, deflated);
+            assert_message(&cx, rows[i].says);
+            assert_message(&cx, "e.npz");
+        }
+    }
+}
+
+/* Sizes of 64 bits, as numpy writes them for members that may be large, behind fields that are none
+ * of ours. */
+static void wide_sizes_are_read(void **state) {
+    (void)state;
+    fill();
+    const member one = {"x.npy", npy("<f4", "(5, 3)", mask, sizeof mask)};
+    const bytes plain = zip(&one, 1, false);
+    const size_t end = plain.size - 22, entry = end - 46 - strlen(one.name);
+    for (int fields = 0; fields <= 3; fields++) {
+        bytes b = {.size = 0}, extra = {.size = 0};
+        append_number(&extra, 0x5455, 2);
+        append_number(&extra, 1, 2);
+        append_number(&extra, 0, 1);
+        append_number(&extra, 1, 2);
+        append_number(&extra, (uint64_t)(8 * fields), 2);
+        const uint64_t wide[] = {one.content.size, one.content.size, 0};
+        for (int i = 0; i < fields; i++) append_number(&extra, wide[i], 8);
+        append(&b, plain.data, end);
+        memset(b.data + entry + 20, 0xff, 8); /* both sizes, and the offset */
+        memset(b.data + entry + 42, 0xff, 4);
+        b.data[entry + 30] = (uint8_t)extra.size;
+        append(&b, extra.data, extra.size);
+        append(&b, plain.data + end, 22);
+        b.data[b.size - 10] = (uint8_t)(46 + strlen(one.name) + extra.size);
+        char path[QB_TEST_PATH];
+        qb_ctx cx;
+        qb_tensors tensors = {0};
+        qb_ctx_init(&cx);
+        write_bytes("w.npz", &b);
+        qb_test_join(path, folder, "w.npz");
+        const qb_status status = qb_tensor_file_read(&cx, path, &tensors);
+        if ((status == QB_OK) != (fields == 3)) fail_msg("%d fields: %s", fields, cx.message);
+        if (fields == 3) assert_memory_equal(tensors.item[0].tensor.data, mask, sizeof mask);
+        qb_tensors_release(&tensors);
+    }
+}
+
 /* A damaged sample among others: named, counted and left out; with `strict` it ends the run. */
 static void damaged_samples_are_skipped(void **state) {
     (void)state;
@@ -485,6 +649,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(misfits_name_both_sides, make_folder),
     cmocka_unit_test_setup(values_convert_where_they_keep_their_meaning, make_folder),
     cmocka_unit_test_setup(damaged_files_are_errors, make_folder),
+    cmocka_unit_test_setup(headers_are_checked, make_folder),
+    cmocka_unit_test_setup(entries_are_checked, make_folder),
+    cmocka_unit_test_setup(wide_sizes_are_read, make_folder),
     cmocka_unit_test_setup(damaged_samples_are_skipped, make_folder),
     cmocka_unit_test_setup(every_failed_allocation_is_reported, make_folder),
 };

@@ -30,6 +30,10 @@ static void numbers_that_mislead_come_with_a_warning(void **state) {
     qb_ctx_init(&cx);
     qb_run *run = load(&cx);
     assert_false(qb_warning_has(run, "chance"));
+    assert_false(qb_warning_has(run, "unlabelled"));
+    run->row[0].recall[0].n -= 3;
+    qb_free(run->task);
+    run->task = qb_strdup(&cx, "classify");
     assert_false(qb_warning_has(run, "no-kernel"));
     assert_false(qb_warning_has(run, "int8-slower"));
     for (int32_t i = 0; i < run->row[0].n_metrics; i++)
@@ -41,6 +45,7 @@ static void numbers_that_mislead_come_with_a_warning(void **state) {
     step->ms = 50;
     run->row[1].layers = (qb_layer_counts){.int8 = 7, .fp16 = 3};
     assert_ok(&cx, qb_warnings_derive(&cx, run));
+    assert_non_null(strstr(text_of(run, "unlabelled", ""), "3 of 1000 samples have no class"));
     assert_non_null(strstr(text_of(run, "chance", ""),
                            "fp32: top-1 95.80 % over 10 classes is no more than chance"));
     assert_non_null(strstr(text_of(run, "no-kernel", "int8"),

@@ -1,4 +1,6 @@
 /* Recurrent layers on numbers worked out by hand: one hidden unit, steps 1, 2, 3. */
+#include <math.h>
+
 #include "build_graph.h"
 #include "graph/graph_internal.h"
 #include "graph/store.h"
@@ -71,6 +73,19 @@ static void clip_bounds_what_goes_into_functions(void **state) {
     set_acts(&m, 1, names, 1, alpha, 1, beta);
     set_float(&m, "clip", 1.5f);
     expect(&m, 3, (const float[]){2.5f, 3.5f, 3.5f});
+}
+
+static void clip_is_above_zero(void **state) {
+    (void)state;
+    static const float wrong[] = {-1, NAN};
+    for (int i = 0; i < 2; i++) {
+        maker m;
+        layer(&m, "RNN", 1, 1, one, nothing, NULL);
+        set_float(&m, "clip", wrong[i]);
+        assert_fails(&m.cx, qb_graph_infer(&m.cx, m.graph), QB_STATUS_INVALID);
+        assert_message(&m.cx, "attribute clip: expected more than 0, got ");
+        maker_release(&m);
+    }
 }
 
 /* Gates that are always open, so that the state is a sum; alpha and beta go in order to the
@@ -181,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(directions_run_their_own_way),
         cmocka_unit_test(clip_bounds_what_goes_into_functions),
+        cmocka_unit_test(clip_is_above_zero),
         cmocka_unit_test(lstm_adds_up),
         cmocka_unit_test(gru_resets_before_or_after_the_product),
         cmocka_unit_test(sequences_have_their_own_lengths),
