@@ -107,6 +107,7 @@ typedef struct qb_project {
     const char *keep_float[QB_PROJECT_NAMES + 1];
     const char *activations_16[QB_PROJECT_NAMES + 1];
     const char *disabled[QB_PROJECT_NAMES + 1];
+    const char *fixed_inputs[QB_PROJECT_NAMES + 1]; /* NAME=V,V..., see qb_fix_inputs */
     int32_t split;      /* percent for calibration where both data are one set; 0: not split */
     int64_t split_seed; /* of the draw */
     int64_t samples, batch;
