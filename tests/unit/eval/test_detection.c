@@ -377,18 +377,27 @@ static void rows_of_five_exporters(void **state) {
     }
 }
 
-/* Anchors and deltas with y first; the anchors stand before or behind the deltas. */
+/* Anchors and deltas with y first; the anchors stand before or behind the deltas, and four classes
+ * look like both. */
 static void efficientdet_moves_the_anchors_that_it_is_given(void **state) {
     (void)state;
-    for (int before = 0; before < 2; before++) {
+    for (int i = 0; i < 5; i++) {
+        const bool before = i % 2, named = i < 4;
+        const int n = i < 2 ? 3 : 4;
         start(NULL);
-        float *first = output(before ? "anchors" : "regression", qb_shape_of(3, 1, 9, 4));
-        float *score = output("classification", qb_shape_of(3, 1, 9, 3));
-        float *second = output(before ? "regression" : "anchors", qb_shape_of(3, 1, 9, 4));
+        float *first = output(!named   ? "1"
+                              : before ? "anchors"
+                                       : "regression",
+                              qb_shape_of(3, 1, 9, 4));
+        float *score = output(named ? "classification" : "2", qb_shape_of(3, 1, 9, n));
+        float *second = output(!named   ? "3"
+                               : before ? "regression"
+                                        : "anchors",
+                               qb_shape_of(3, 1, 9, 4));
         const float anchor[] = {10, 20, 26, 52}, delta[] = {0.25F, -0.5F, 0, logf(2)};
         memcpy((before ? first : second) + 4 * 5, anchor, sizeof anchor);
         memcpy((before ? second : first) + 4 * 5, delta, sizeof delta);
-        score[3 * 5 + 2] = 0.8F;
+        score[n * 5 + 2] = 0.8F;
         const qb_decode in = decode_of(64, 64);
         f.settings.decoder = qb_box_decoder_guess(&in);
         assert_non_null(f.settings.decoder);
