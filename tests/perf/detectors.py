@@ -91,7 +91,8 @@ def main():
     truth = f"{sample}/instances_val.json"
 
     rows = [f"int8:{method}" for method in METHODS.split(",")]
-    subprocess.run([qbench, "calibrate", "--data", f"{sample}/instances_calib.json", "--method", METHODS, "-q"], check=True)
+    subprocess.run([qbench, "calibrate", "--data", f"{sample}/instances_calib.json", "--method", METHODS, "-q"],
+                   check=True, stdout=subprocess.DEVNULL)
     subprocess.run([qbench, "compare", "fp32", *rows, "--data", truth, "--duration", "0.05", "--no-figures", "-q"],
                    check=True, stdout=subprocess.DEVNULL)
     table = []
