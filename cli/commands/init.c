@@ -334,11 +334,9 @@ static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed
                 "%s takes %lld images at once, and samples run one by one: export it with a batch "
                 "of 1 or an open one",
                 p->model, (long long)input.items);
-    if (!p->calibration_data && p->has_preprocess) return guess_task(cx, p, graph, NULL, task);
     if (!p->calibration_data) {
-        if (!images) return QB_OK;
-        qb_preprocess_for_shape(&p->preprocess, input.channels, input.height, input.width);
-        for (int c = 0; c < 4; c++) p->preprocess.std[c] = 255;
+        if (!p->has_preprocess && !images) return QB_OK;
+        if (!p->has_preprocess) QB_TRY(qb_project_guess(cx, p, graph, NULL, &p->preprocess));
         return guess_task(cx, p, graph, NULL, task);
     }
     const qb_dataset_options all = {.labels = p->labels.n > 0 ? &p->labels : NULL,

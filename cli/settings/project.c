@@ -607,10 +607,11 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph
         return QB_OK;
     }
     qb_image first = {0};
-    QB_TRY(first_image(cx, dataset, &first));
+    if (dataset) QB_TRY(first_image(cx, dataset, &first));
     if (first.width == out->resize_width && first.height == out->resize_height) {
         out->resize = QB_RESIZE_NONE;
-    } else if (height == width && !qb_dataset_truth(dataset) && !qb_dataset_has_masks(dataset)) {
+    } else if (dataset && height == width && !qb_dataset_truth(dataset) &&
+               !qb_dataset_has_masks(dataset)) {
         /* Classifiers keep the proportions; where places count, the whole image is needed. */
         out->resize = QB_RESIZE_SHORT_SIDE;
         out->crop_width = out->crop_height = out->resize_width;

@@ -144,8 +144,8 @@ char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name);
 /* Path of the comparison's record: compare.json there, or the .json that -o names. New memory. */
 char *qb_project_record(qb_ctx *cx, const qb_project *project);
 
-/* Preprocessing guessed from the model's input and one image of the data, for models without
- * sidecar and settings; says what it assumed. */
+/* Preprocessing guessed from the model's input and one image of the data (NULL: not known), for
+ * models without sidecar and settings; says what it assumed. */
 qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                            const qb_dataset *dataset, qb_preprocess *out);
 

@@ -269,6 +269,11 @@ static qb_status map_classes(qb_ctx *cx, const state *s, int32_t n, int32_t *out
     const qb_class_rule rule = qb_detector_class_rule(t, s->n_classes, n);
     for (int32_t k = 0; k < n; k++)
         out[k] = rule.ids ? qb_coco_category_of(t, k + rule.first) : k < t->n_categories ? k : -1;
+    if (s->n_classes > t->n_categories && !rule.ids) {
+        char text[256];
+        qb_detector_class_text(t, s->n_classes, text, sizeof text);
+        qb_warn(cx, "%s", text);
+    }
     qb_info(cx,
             "class %d is taken for category '%s': detection.category_ids or labels say otherwise",
             rule.ids ? (int)(t->category[0].id - rule.first) : 0,

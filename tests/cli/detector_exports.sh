@@ -65,6 +65,15 @@ for export in channels_last own_normalization bytes half three_outputs logits ro
     near "$ap_int8" "$ap_fp32" 6 || fail "$export: INT8 has AP $ap_int8, FP32 $ap_fp32"
 done
 
+# Without data the same is told of the model.
+cd "$work/exports/channels_last" || exit 1
+rm qbench.yaml
+expect 0 "$QBENCH" init
+says '^outputs look like fastestdet:$'
+for line in '  layout: NHWC' '  color: BGR ' '    mode: stretch ' '  decode: fastestdet'; do
+    grep -q "^$line" qbench.yaml || fail "init without data: no '$line'"
+done
+
 # Inputs that nobody fixed, or that are fixed wrongly.
 cd "$work/exports/two_inputs_ids" || exit 1
 sed -i "s/orig_target_sizes=352,352/orig_target_size=352,352/" qbench.yaml

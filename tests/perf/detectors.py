@@ -7,6 +7,7 @@ qbench calibrates on coco-sample's 118 images and scores 200 others; onnxruntime
 here by the author's rules and scored by `qbench score` and, where it is installed, pycocotools.
 """
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -68,11 +69,12 @@ def pycocotools_ap(truth, results):
         from pycocotools.cocoeval import COCOeval
     except ImportError:
         return None
-    coco = COCO(truth)
-    evaluation = COCOeval(coco, coco.loadRes(results), "bbox")
-    evaluation.evaluate()
-    evaluation.accumulate()
-    evaluation.summarize()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        coco = COCO(truth)
+        evaluation = COCOeval(coco, coco.loadRes(results), "bbox")
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
     return 100 * evaluation.stats[0]
 
 
@@ -87,7 +89,7 @@ def main():
     os.makedirs(args.folder, exist_ok=True)
     os.chdir(args.folder)
     for end in "onnx", "json":
-        shutil.copy(f"{models}/FastestDet.{end}", ".")
+        shutil.copyfile(f"{models}/FastestDet.{end}", f"FastestDet.{end}")
     truth = f"{sample}/instances_val.json"
 
     rows = [f"int8:{method}" for method in METHODS.split(",")]

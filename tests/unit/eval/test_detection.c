@@ -1,5 +1,6 @@
 /* Suppression and decoders: every decoder on outputs made so that the boxes are known. */
 #include "eval/detection.h"
+#include "eval/detector.h"
 
 #include <math.h>
 #include <string.h>
@@ -374,6 +375,35 @@ static void rows_of_five_exporters(void **state) {
         assert_int_equal(f.found.n, 2);
         expect(0, 8, 16, 32, 16, 0.9, 2);
         expect(1, 8, 17, 32, 15, 0.7, 3);
+    }
+}
+
+/* Three categories with ids 1, 2 and 5. */
+static void class_numbers_are_ids_or_ranks(void **state) {
+    (void)state;
+    qb_coco_category category[] = {
+        {.id = 1, .name = "a"}, {.id = 2, .name = "b"}, {.id = 5, .name = "c"}};
+    const qb_coco truth = {.category = category, .n_categories = 3};
+    static const struct {
+        int32_t told, seen;
+        bool ids;
+        int64_t first;
+        const char *text;
+    } cases[] = {
+        {3, 3, false, 0, "3 classes, 3 categories: class 0 is 'a', id 1 (by rank)"},
+        {2, 2, false, 0, "2 classes, 3 categories: class 0 is 'a', id 1 (by rank)"},
+        {5, 5, true, 1, "5 classes, ids up to 5: class 0 has id 1 (by id)"},
+        {6, 6, true, 0, "6 classes, ids up to 5: class 1 has id 1 (by id)"},
+        {4, 4, false, 0, "4 classes, 3 categories, ids up to 5: cannot tell; name them (labels)"},
+        {0, 3, false, 0, "classes stand in values: ids if any is above 2, else ranks"},
+        {0, 4, true, 0, "classes stand in values: ids if any is above 2, else ranks"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const qb_class_rule rule = qb_detector_class_rule(&truth, cases[i].told, cases[i].seen);
+        char text[256];
+        qb_detector_class_text(&truth, cases[i].told, text, sizeof text);
+        assert_int_equal(rule.ids, cases[i].ids);
+        assert_int_equal(rule.first, cases[i].first);
+        assert_string_equal(text, cases[i].text);
     }
 }
 
@@ -857,6 +887,7 @@ int main(void) {
         cmocka_unit_test(one_box_for_all_classes_may_have_an_axis),
         cmocka_unit_test(detr_with_and_without_no_object),
         cmocka_unit_test(rows_of_five_exporters),
+        cmocka_unit_test(class_numbers_are_ids_or_ranks),
         cmocka_unit_test(efficientdet_moves_the_anchors_that_it_is_given),
         cmocka_unit_test(efficientdet_knows_its_anchors),
         cmocka_unit_test(detr_in_one_output),
