@@ -153,6 +153,7 @@ static void more_checks_than_room_is_an_error(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_limit_holds_at_its_value_and_breaks_beyond),
     cmocka_unit_test(rounding_of_percentages_does_not_break_a_limit),
+    cmocka_unit_test(shares_of_zero_are_not_measured),
     cmocka_unit_test(what_could_not_be_measured_does_not_hold),
     cmocka_unit_test(nothing_to_check_does_not_hold),
     cmocka_unit_test(one_broken_limit_of_several_breaks_the_gate),
