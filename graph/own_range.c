@@ -4,7 +4,7 @@
 #include "graph/rewrite_internal.h"
 #include "kernels/ref.h"
 
-enum { PIXELS_ABOVE = 2, MOVES_MAX = 16 };
+enum { PIXELS_ABOVE = 2, VISITS_MAX = 256 }; /* of hostile graphs, all of whose nodes move */
 
 /* What moves numbers and leaves their size alone. */
 static bool is_move(const qb_op *op) {
@@ -33,12 +33,14 @@ static qb_own_range range_of(const qb_graph *graph, const qb_node *node, int32_t
     return mean_or_deviation > PIXELS_ABOVE ? QB_OWN_RANGE_PIXELS : QB_OWN_RANGE_SHARES;
 }
 
-static qb_own_range follow(const qb_graph *graph, const qb_uses *uses, int32_t value, int depth) {
-    for (int32_t i = 0; i < uses->n_users[value] && depth < MOVES_MAX; i++) {
+/* `visits`: how many more values may be looked at. */
+static qb_own_range follow(const qb_graph *graph, const qb_uses *uses, int32_t value, int *visits) {
+    for (int32_t i = 0; i < uses->n_users[value] && *visits > 0; i++) {
         const qb_node *node = &graph->nodes[uses->users[value][i]];
-        const qb_own_range range = is_move(node->op) && node->n_out > 0
-                                       ? follow(graph, uses, node->out[0], depth + 1)
-                                       : range_of(graph, node, value);
+        const bool moves = is_move(node->op) && node->n_out > 0 && node->out[0] >= 0;
+        --*visits;
+        const qb_own_range range =
+            moves ? follow(graph, uses, node->out[0], visits) : range_of(graph, node, value);
         if (range != QB_OWN_RANGE_NONE) return range;
     }
     return QB_OWN_RANGE_NONE;
@@ -47,6 +49,7 @@ static qb_own_range follow(const qb_graph *graph, const qb_uses *uses, int32_t v
 qb_status qb_graph_own_range(qb_ctx *cx, const qb_graph *graph, int32_t value, qb_own_range *out) {
     QB_RELEASED(qb_uses_release) qb_uses uses = {0};
     QB_TRY(qb_uses_build(cx, graph, &uses));
-    *out = follow(graph, &uses, value, 0);
+    int visits = VISITS_MAX;
+    *out = follow(graph, &uses, value, &visits);
     return QB_OK;
 }
