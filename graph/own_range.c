@@ -25,7 +25,7 @@ static double largest_of(const qb_graph *graph, int32_t value) {
 static qb_own_range range_of(const qb_graph *graph, const qb_node *node, int32_t from) {
     const int32_t side = qb_node_in(node, 1) == from;
     const double c = largest_of(graph, qb_node_in(node, 1 - side));
-    const bool divides = qb_node_is(node, "Div");
+    const bool divides = node->op->kernel.binary == QB_BINARY_DIV;
     if (qb_affine_of(node) == QB_AFFINE_NONE || isnan(c) || (divides && side == 1))
         return QB_OWN_RANGE_NONE;
     const double mean_or_deviation =
