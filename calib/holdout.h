@@ -27,7 +27,8 @@ typedef qb_status (*qb_score_methods_fn)(qb_ctx *cx, const void *user, const qb_
 
 typedef struct qb_holdout_item {
     char method[QB_METHOD_TEXT]; /* as the table spells it */
-    double sqnr_db, agreement;   /* of the output, against the float graph; percent */
+    double sqnr_db,
+        agreement; /* of the output, against the float graph; percent, NaN: no classes */
 } qb_holdout_item;
 
 typedef struct qb_holdout {

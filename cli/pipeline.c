@@ -15,6 +15,7 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_par
     if (!sized.user) sized.user = project->shapes;
     sized.size_inputs = sized.user ? qb_size_inputs : NULL;
     QB_TRY(qb_project_read_model(cx, project, &sized, &graph));
+    QB_TRY(qb_fix_inputs(cx, project->fixed_inputs, graph));
     QB_TRY(qb_optimize(cx, graph, &options, report));
     *out = graph;
     graph = NULL;

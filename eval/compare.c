@@ -102,6 +102,8 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
     QB_GO(qb_evaluation_set_create(cx, o->n_candidates, &set));
     QB_GO(add_candidates(cx, o, engines, &set));
     QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
+    /* A list of boxes may have the shape of a classifier's scores. */
+    if (watching.task) answers.kind = QB_OUTPUT_TENSOR;
     if (o->part) QB_GO(qb_part_pack(cx, o, &answers, watching.task, watching.state, o->part));
     QB_GO(qb_score_fill(cx, &answers, run));
     QB_GO(name_task(cx, o, watching.task, answers.kind, run));

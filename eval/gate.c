@@ -89,6 +89,11 @@ static const char *missing(const subject *s) {
                           : "the data has no labels (--min-sqnr needs none)";
 }
 
+/* The same of a share of the first row's. */
+static const char *missing_share(const subject *s) {
+    return metric_of(s, s->first) == 0 ? "the first row's own is 0" : missing(s);
+}
+
 static finding drop(const subject *s) {
     const qb_interval ci = drop_interval(s);
     const bool told = metric_name(s);
@@ -96,7 +101,7 @@ static finding drop(const subject *s) {
     return (finding){(told ? metric_of(s, s->first) - metric_of(s, s->row) : s->row->drop) * scale,
                      {ci.lo * scale, ci.hi * scale},
                      true,
-                     missing(s),
+                     s->limits->relative ? missing_share(s) : missing(s),
                      told ? 0 : one_of(s) * scale};
 }
 
@@ -106,7 +111,7 @@ static finding mlperf(const subject *s) {
     return (finding){metric_of(s, s->row) * scale,
                      {100 - ci.hi * scale, 100 - ci.lo * scale},
                      true,
-                     missing(s),
+                     missing_share(s),
                      metric_name(s) ? 0 : one_of(s) * scale};
 }
 

@@ -118,9 +118,12 @@ static qb_status comparison_run(qb_ctx *cx, comparison *c, const qb_calib_option
         compact(c, &answers, m + 1);
         qb_judged_sum(&c->judged, n, c->error + first, c->signal + first, error, NULL);
         out->sqnr_db[m] = decibels(c, error, n);
-        out->agreement[m] = qb_metric_find("agreement")
-                                ->value(answers.answer + (m + 1) * n, answers.answer, n)
-                                .value;
+        if (answers.kind & QB_OUTPUT_ANSWER)
+            out->agreement[m] = qb_metric_find("agreement")
+                                    ->value(answers.answer + (m + 1) * n, answers.answer, n)
+                                    .value;
+        else
+            out->agreement[m] = NAN;
     }
     return QB_OK;
 }

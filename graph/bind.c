@@ -3,6 +3,7 @@
 
 #include "base/strbuf.h"
 #include "graph_internal.h"
+#include "kernels/ref.h"
 
 #define LIST_MAX 2048 /* what a message has room for */
 
@@ -119,4 +120,25 @@ qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shap
 qb_status qb_graph_bind_loosely(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                                 qb_graph **out) {
     return bind(cx, graph, input_shapes, false, false, out);
+}
+
+/* ---- inputs that are always the same ---- */
+
+qb_status qb_graph_fix_input(qb_ctx *cx, qb_graph *graph, int32_t i, const double *number) {
+    const int32_t id = graph->inputs[i];
+    const qb_value *input = &graph->values[id];
+    qb_shape shape = input->shape;
+    for (int32_t d = 0; d < shape.rank; d++)
+        if (shape.dim[d] < 0) shape.dim[d] = 1;
+    const int64_t n = qb_shape_count(&shape);
+    const qb_desc desc = qb_tensor_of(input->dtype, shape, NULL).desc;
+    QB_FREED void *data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&desc));
+    if (!data) return cx->code;
+    for (int64_t k = 0; k < n; k++) qb_number_put(input->dtype, data, k, number[k]);
+    const int32_t fixed = qb_graph_add_constant(cx, graph, input->name, desc.dtype, &shape, data);
+    if (fixed < 0) return cx->code;
+    qb_graph_replace_uses(graph, id, fixed);
+    graph->n_inputs--;
+    for (; i < graph->n_inputs; i++) graph->inputs[i] = graph->inputs[i + 1];
+    return qb_graph_sweep(cx, graph);
 }

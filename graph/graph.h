@@ -143,6 +143,19 @@ qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shap
 /* The same, but shapes that depend on values stay open. */
 qb_status qb_graph_bind_loosely(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                                 qb_graph **out);
+/* Input number i is a constant of these numbers from now on, one for each element; open dimensions
+ * are 1. Numbers are rounded to the input's type. */
+qb_status qb_graph_fix_input(qb_ctx *cx, qb_graph *graph, int32_t i, const double *number);
+/* What a graph that normalizes an image itself takes: its first arithmetic on the input, behind
+ * moves and conversions, has a mean, a deviation or a range of pixels (above 2) or of shares. NONE:
+ * it begins with something else. */
+typedef enum qb_own_range {
+    QB_OWN_RANGE_NONE,
+    QB_OWN_RANGE_SHARES, /* 0..1 */
+    QB_OWN_RANGE_PIXELS  /* 0..255 */
+} qb_own_range;
+/* Of an input of a graph that no pass has changed. */
+qb_status qb_graph_own_range(qb_ctx *cx, const qb_graph *graph, int32_t value, qb_own_range *out);
 /* The graph as stable text, one line a node: for golden tests and --verbose. */
 qb_status qb_graph_text(qb_ctx *cx, const qb_graph *graph, char **out);
 /* The graph in Graphviz's language: what runs as one step is framed, quantized values have bold

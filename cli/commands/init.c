@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
+#include "cli/settings/inputs.h"
 #include "datasets/shards.h"
 #include "datasets/sidecar.h"
 #include "eval/detector.h"
@@ -110,11 +111,30 @@ static void add_preprocess(qb_strbuf *b, const qb_preprocess *p, bool guessed) {
     qb_strbuf_add(b, "\n");
 }
 
-/* What was guessed of a model's task; zeroed: nothing. */
+enum { FIXED_MAX = 8, CLASSES_TEXT = 256 };
+
+/* What was guessed of a model's task and inputs; zeroed: nothing. */
 typedef struct guessed {
     const qb_task *task;
     const qb_box_decoder *decoder;
+    char classes[CLASSES_TEXT]; /* which category each of a detector's classes is, in words */
+    char *fixed[FIXED_MAX + 1]; /* see qb_guess_fixed */
 } guessed;
+
+static void guessed_release(guessed *g) {
+    for (int i = 0; i < FIXED_MAX; i++) qb_free(g->fixed[i]);
+}
+
+static void add_fixed(qb_strbuf *b, const guessed *g) {
+    if (!g->fixed[0]) return;
+    qb_strbuf_add(b, "\nfixed_inputs:  # GUESSED: the size of the input, so that boxes are in its "
+                     "pixels\n");
+    for (int i = 0; g->fixed[i]; i++) {
+        qb_strbuf_add(b, "  - ");
+        add_quoted(b, g->fixed[i]);
+        qb_strbuf_add(b, "\n");
+    }
+}
 
 static void add_names(qb_strbuf *b, const char *(*name)(int32_t), int32_t n) {
     for (int32_t i = 0; i < n; i++) qb_strbuf_addf(b, "%s%s", i ? ", " : "", name(i));
@@ -130,7 +150,8 @@ static const char *decoder_name(int32_t i) {
     return qb_box_decoders(&n)[i]->name;
 }
 
-static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const qb_box_decoder *guess) {
+static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const guessed *g) {
+    const qb_box_decoder *guess = g->decoder;
     int32_t n;
     const qb_box_decoder *decoder = d->decoder ? d->decoder : guess;
     qb_box_decoders(&n);
@@ -154,6 +175,7 @@ static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const qb_bo
                    "  report_threshold: %g  # the score from which on your users see a box\n",
                    d->score_threshold, d->nms_iou, d->across_classes ? "false" : "true",
                    d->multi_label ? "true" : "false", (long long)d->top_k, d->report_threshold);
+    if (g->classes[0] != '\0') qb_strbuf_addf(b, "  # %s\n", g->classes);
     if (d->n_category_ids == 0)
         qb_strbuf_add(b, "  # category_ids: [1, 2, 3]  # COCO's id of each class, where neither "
                          "names nor order tell\n");
@@ -169,7 +191,7 @@ static void add_task(qb_strbuf *b, const qb_project *p, const guessed *g) {
                    p->task.task ? "told by the sidecar" : "GUESSED from the outputs and the data");
     add_names(b, task_name, n);
     qb_strbuf_add(b, "\n");
-    if (strcmp(name, "detect") == 0) add_detection(b, &p->task.detect, g->decoder);
+    if (strcmp(name, "detect") == 0) add_detection(b, &p->task.detect, g);
     if (strcmp(name, "segment") == 0 && p->task.segment.classes.n == 0 && p->labels.n == 0)
         qb_strbuf_add(b, "# segmentation:\n#   classes: [background, person]  # in the order of "
                          "the model's channels\n");
@@ -225,6 +247,7 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, c
         qb_strbuf_add(&b, "  # labels come from the model's sidecar\n");
     else
         add_setting(&b, "  labels", NULL, "needed where the data has only some of the classes");
+    add_fixed(&b, task);
     add_task(&b, p, task);
     qb_strbuf_add(&b, "\n");
     add_preprocess(&b, &p->preprocess, !p->has_preprocess);
@@ -280,10 +303,25 @@ static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *gra
                                                                    : 0,
                                      .top_id = qb_coco_top_id(truth),
                                      .sure = out->task != detect};
-    QB_TRY(qb_detector_guess(cx, graph, &hints, &out->decoder));
+    int32_t classes;
+    QB_TRY(qb_detector_guess(cx, graph, &hints, &out->decoder, &classes));
+    if (out->decoder && truth && truth->n_categories > 0 && p->labels.n == 0 &&
+        p->task.detect.n_category_ids == 0)
+        qb_detector_class_text(truth, classes, out->classes, sizeof out->classes);
     if (out->decoder && !dataset) out->task = detect;
-    if (out->task != detect) out->decoder = NULL;
+    if (out->task != detect) {
+        out->decoder = NULL;
+        out->classes[0] = '\0';
+    }
     return QB_OK;
+}
+
+/* Inputs beside an image that nobody told; the graph has them as constants from now on. */
+static qb_status guess_inputs(qb_ctx *cx, qb_project *p, qb_graph *graph, guessed *out) {
+    if (graph->n_inputs < 2) return QB_OK;
+    QB_TRY(qb_guess_fixed(cx, graph, FIXED_MAX, out->fixed));
+    for (int i = 0; i < FIXED_MAX; i++) p->fixed_inputs[i] = out->fixed[i];
+    return qb_fix_inputs(cx, p->fixed_inputs, graph);
 }
 
 /* Fills in preprocessing that nobody described, from the model and the first image. */
@@ -296,11 +334,9 @@ static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed
                 "%s takes %lld images at once, and samples run one by one: export it with a batch "
                 "of 1 or an open one",
                 p->model, (long long)input.items);
-    if (!p->calibration_data && p->has_preprocess) return guess_task(cx, p, graph, NULL, task);
     if (!p->calibration_data) {
-        if (!images) return QB_OK;
-        qb_preprocess_for_shape(&p->preprocess, input.channels, input.height, input.width);
-        for (int c = 0; c < 4; c++) p->preprocess.std[c] = 255;
+        if (!p->has_preprocess && !images) return QB_OK;
+        if (!p->has_preprocess) QB_TRY(qb_project_guess(cx, p, graph, NULL, &p->preprocess));
         return guess_task(cx, p, graph, NULL, task);
     }
     const qb_dataset_options all = {.labels = p->labels.n > 0 ? &p->labels : NULL,
@@ -350,7 +386,10 @@ static qb_status write_config(qb_ctx *cx, const options *o, const guessed *g, co
     QB_TRY(qb_file_write(cx, path, text, strlen(text)));
     if (!qb_json_on_stdout(&o->common)) {
         if (g->task) printf("task %s: %s\n", g->task->name, g->task->text);
-        if (g->decoder) printf("outputs look like %s: %s\n", g->decoder->name, g->decoder->text);
+        if (g->decoder) printf("outputs look like %s:\n  %s\n", g->decoder->name, g->decoder->text);
+        if (g->classes[0] != '\0') printf("%s\n", g->classes);
+        for (int i = 0; g->fixed[i]; i++)
+            printf("input fixed: %s (the size of the input)\n", QB_SHOWN(g->fixed[i]));
         printf("wrote %s\n", QB_SHOWN(path));
     }
     return qb_json_out(
@@ -422,7 +461,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const qb_common common = {.config = "", .out = o->common.out};
     QB_RELEASED(qb_project_close) qb_project project = {0};
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
-    guessed task = {0};
+    QB_RELEASED(guessed_release) guessed task = {0};
     QB_FREED char *text = NULL, *path = NULL, *labels = NULL;
     QB_TRY(check_there(cx, "data", flags.data));
     QB_TRY(check_there(cx, "images", flags.images));
@@ -434,6 +473,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (o->sidecar) return QB_OK;
     QB_TRY(qb_project_open(cx, &common, &flags, true, &project));
     QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    QB_TRY(guess_inputs(cx, &project, graph, &task));
     QB_TRY(guess(cx, &project, graph, &task));
     const char *evaluation = o->evaluation ? o->evaluation : flags.data;
     if (evaluation) {

@@ -70,11 +70,15 @@ static void print_end_to_end(const qb_auto_result *r) {
         printf("\nauto: chosen by tensor; without data it is not compared end to end\n");
         return;
     }
-    printf("\nend to end on %lld held-back samples\n%-24s %9s %9s\n", (long long)b->samples,
-           "method", "SQNR dB", "agree %");
-    for (int32_t m = 0; m < b->n; m++)
-        printf("%-24s %9.2f %9.2f%s\n", m == r->automatic ? "auto, by tensor" : b->item[m].method,
-               b->item[m].sqnr_db, b->item[m].agreement, m == b->best ? "  *" : "");
+    const bool classes = !isnan(b->item[0].agreement);
+    printf("\nend to end on %lld held-back samples\n%-24s %9s%s\n", (long long)b->samples, "method",
+           "SQNR dB", classes ? "   agree %" : "");
+    for (int32_t m = 0; m < b->n; m++) {
+        printf("%-24s %9.2f", m == r->automatic ? "auto, by tensor" : b->item[m].method,
+               b->item[m].sqnr_db);
+        if (classes) printf(" %9.2f", b->item[m].agreement);
+        printf("%s\n", m == b->best ? "  *" : "");
+    }
     if (single(r) >= 0)
         printf("\nauto: %s for all tensors, %+.2f dB over the choice by tensor\n",
                b->item[b->best].method, b->item[b->best].sqnr_db - b->item[r->automatic].sqnr_db);

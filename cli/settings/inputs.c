@@ -1,11 +1,13 @@
 #include "cli/settings/inputs.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/rng.h"
 #include "cli/settings/pairs.h"
 #include "cli/settings/shape_flags.h"
+#include "datasets/loader.h"
 
 /* ---- shapes ---- */
 
@@ -58,6 +60,92 @@ qb_status qb_bench_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, i
     else
         qb_free(shapes);
     return status;
+}
+
+/* ---- inputs that are always the same ---- */
+
+/* At most `most` numbers between commas; how many, -1: something else stands there. */
+static int64_t read_numbers(const char *text, double *number, int64_t most) {
+    int64_t n = 0;
+    for (char *end; *text != '\0'; text = end + (*end == ',')) {
+        if (n == most) return -1;
+        number[n++] = strtod(text, &end);
+        if (end == text || (*end != ',' && *end != '\0')) return -1;
+    }
+    return n;
+}
+
+static int32_t input_called(const qb_graph *graph, const char *name, size_t length) {
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const char *own = graph->values[graph->inputs[i]].name;
+        if (strncmp(own, name, length) == 0 && own[length] == '\0') return i;
+    }
+    return -1;
+}
+
+static qb_status fix_input(qb_ctx *cx, const char *text, qb_graph *graph) {
+    enum { NUMBERS_MAX = 64 };
+    double number[NUMBERS_MAX];
+    const char *equals = strrchr(text, '=');
+    const int32_t i = equals ? input_called(graph, text, (size_t)(equals - text)) : -1;
+    int64_t n = equals ? read_numbers(equals + 1, number, NUMBERS_MAX) : -1, size = 1;
+    const qb_value *input = i >= 0 ? &graph->values[graph->inputs[i]] : NULL;
+    char shape[128];
+    if (n < 1)
+        return qb_fail(cx, QB_STATUS_USAGE, "fixed_inputs: '%s': expected NAME=V,V...", text);
+    if (!input)
+        return qb_fail(cx, QB_STATUS_USAGE, "fixed_inputs: '%s': the model has no such input",
+                       text);
+    for (int32_t d = 0; d < input->shape.rank && size <= NUMBERS_MAX; d++)
+        size *= input->shape.dim[d] < 0 ? 1 : input->shape.dim[d];
+    const bool spread = n == 1 && size <= NUMBERS_MAX;
+    while (spread && n < size) number[n++] = number[0];
+    if (n != size || input->shape.rank < 0)
+        return qb_fail(cx, QB_STATUS_USAGE, "fixed_inputs: '%s': the input is %s, got %lld numbers",
+                       text, qb_shape_text(&input->shape, shape, sizeof shape), (long long)n);
+    return qb_graph_fix_input(cx, graph, i, number);
+}
+
+qb_status qb_fix_inputs(qb_ctx *cx, const char *const *texts, qb_graph *graph) {
+    for (; *texts; texts++) QB_TRY(fix_input(cx, *texts, graph));
+    return QB_OK;
+}
+
+/* [2], [1, 2] or [N, 2] */
+static bool is_pair(const qb_shape *s) {
+    return (s->rank == 1 || (s->rank == 2 && (s->dim[0] == 1 || s->dim[0] < 0))) &&
+           s->dim[s->rank - 1] == 2;
+}
+
+qb_status qb_guess_fixed(qb_ctx *cx, const qb_graph *graph, int32_t most, char **texts) {
+    qb_image_input image = {0};
+    int32_t images = 0, n = 0;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const qb_shape *s = &graph->values[graph->inputs[i]].shape;
+        qb_image_input size;
+        if (qb_image_input_of(s, false, &size) && size.channels != 1 && size.channels != 3)
+            qb_image_input_of(s, true, &size);
+        if (s->rank == 4) image = size;
+        images += s->rank == 4;
+        if (s->rank != 4 && !is_pair(s)) return QB_OK;
+    }
+    if (images != 1 || image.height < 1 || image.width < 1) return QB_OK;
+    for (int32_t i = 0; i < graph->n_inputs && n < most; i++) {
+        const qb_value *input = &graph->values[graph->inputs[i]];
+        if (input->shape.rank == 4) continue;
+        const bool factor = strstr(input->name, "scale") != NULL;
+        /* RT-DETR's order; the others' is height, width */
+        const bool swapped = strcmp(input->name, "orig_target_sizes") == 0;
+        const int64_t first = factor    ? 1
+                              : swapped ? image.width
+                                        : image.height,
+                      second = factor    ? 1
+                               : swapped ? image.height
+                                         : image.width;
+        texts[n] = qb_format(cx, "%s=%lld,%lld", input->name, (long long)first, (long long)second);
+        if (!texts[n++]) return cx->code;
+    }
+    return QB_OK;
 }
 
 /* ---- contents ---- */

@@ -1,4 +1,5 @@
 #include "cli/settings/project.h"
+#include "cli/settings/inputs.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static const char *const known_keys[] = {"model",
                                          "preprocess.color",
                                          "preprocess.mean",
                                          "preprocess.std",
+                                         "fixed_inputs",
                                          "task",
                                          "detection.decode",
                                          "detection.score_threshold",
@@ -399,6 +401,7 @@ static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p
         qb_config_bool(cx, p->config, "quantization.per_tensor_weights", &p->per_tensor_weights));
     QB_TRY(config_names(cx, p, "quantization.keep_float", "nodes", p->keep_float));
     QB_TRY(config_names(cx, p, "quantization.activations_16", "values", p->activations_16));
+    QB_TRY(config_names(cx, p, "fixed_inputs", "inputs, NAME=V,V,", p->fixed_inputs));
     return config_numbers(cx, p);
 }
 
@@ -550,33 +553,49 @@ static qb_status first_image(qb_ctx *cx, const qb_dataset *dataset, qb_image *ou
     return status;
 }
 
-/* Detectors are prepared as the models of their decoder usually are. *is: is it one? */
+/* What values the graph wants to see: bytes as they are, or as its own normalization tells, which
+ * the optimizer has folded away by now. */
+static qb_status guess_range(qb_ctx *cx, const qb_project *project, qb_dtype dtype,
+                             qb_preprocess *out) {
+    QB_RELEASED(qb_graph_free_at) qb_graph *written = NULL;
+    qb_own_range range = QB_OWN_RANGE_PIXELS;
+    if (dtype != QB_DTYPE_U8 && dtype != QB_DTYPE_S8) {
+        QB_TRY(qb_onnx_load(cx, project->model, &written));
+        QB_TRY(qb_fix_inputs(cx, project->fixed_inputs, written));
+        QB_TRY(qb_graph_own_range(cx, written, written->inputs[0], &range));
+    }
+    if (range == QB_OWN_RANGE_NONE) return QB_OK;
+    for (int c = 0; c < 4; c++) {
+        out->mean[c] = dtype == QB_DTYPE_S8 ? 128 : 0;
+        out->std[c] = range == QB_OWN_RANGE_PIXELS ? 1 : 255;
+    }
+    if (written)
+        qb_info(cx, "%s normalizes its images itself: it is given pixels in %s", project->model,
+                range == QB_OWN_RANGE_PIXELS ? "0..255" : "0..1");
+    return QB_OK;
+}
+
+/* Detectors are prepared as the models of their decoder usually are. *decoder: NULL: it is none. */
 static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                                int64_t height, int64_t width, qb_preprocess *out, bool *is) {
+                                int64_t height, int64_t width, qb_preprocess *out,
+                                const qb_box_decoder **decoder) {
     const qb_task_settings *task = &project->task;
-    const qb_box_decoder *decoder = task->detect.decoder;
     const bool told = task->task && strcmp(task->task->name, "detect") == 0;
     const qb_detector_hints hints = {.settings = &task->detect,
                                      .width = width > 0 ? (int32_t)width : 640,
                                      .height = height > 0 ? (int32_t)height : 640,
                                      .n_labels = project->labels.n,
                                      .sure = !told};
-    *is = false;
+    *decoder = NULL;
     if (task->task && !told) return QB_OK;
-    if (!decoder) QB_TRY(qb_detector_guess(cx, graph, &hints, &decoder));
-    if (!decoder) return QB_OK;
-    *is = true;
+    *decoder = task->detect.decoder;
+    if (!*decoder) QB_TRY(qb_detector_guess(cx, graph, &hints, decoder, NULL));
+    if (!*decoder) return QB_OK;
     out->resize = QB_RESIZE_LETTERBOX;
     out->resize_width = hints.width;
     out->resize_height = hints.height;
     out->filter = QB_FILTER_LINEAR;
-    if (decoder->prepare) decoder->prepare(out);
-    qb_warn(cx,
-            "no preprocessing is described for this model: assuming that of %s models: %s, resized "
-            "(%s) to %d x %d, mean %g %g %g, std %g %g %g",
-            decoder->name, qb_color_text(out->color), qb_resize_mode_text(out->resize),
-            out->resize_width, out->resize_height, (double)out->mean[0], (double)out->mean[1],
-            (double)out->mean[2], (double)out->std[0], (double)out->std[1], (double)out->std[2]);
+    if ((*decoder)->prepare) (*decoder)->prepare(out);
     return QB_OK;
 }
 
@@ -598,14 +617,22 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph
             input->name);
     qb_preprocess_for_shape(out, size.channels, height, width);
     out->channels_last = last;
-    const bool bytes = input->dtype == QB_DTYPE_U8 || input->dtype == QB_DTYPE_S8;
-    const char *range = bytes ? "as they are" : "in 0..1";
-    for (int c = 0; c < 4 && !bytes; c++) out->std[c] = 255;
-    for (int c = 0; c < 4 && input->dtype == QB_DTYPE_S8; c++) out->mean[c] = 128;
-    bool detector = false;
-    if (!bytes && qb_preprocess_channels(out) == 3)
-        QB_TRY(guess_detector(cx, project, graph, height, width, out, &detector));
-    if (detector) return QB_OK;
+    for (int c = 0; c < 4; c++) out->std[c] = 255;
+    const qb_box_decoder *decoder = NULL;
+    if (qb_preprocess_channels(out) == 3)
+        QB_TRY(guess_detector(cx, project, graph, height, width, out, &decoder));
+    QB_TRY(guess_range(cx, project, input->dtype, out));
+    if (decoder) {
+        qb_warn(cx,
+                "no preprocessing is described for this model: assuming that of %s models: %s, "
+                "resized (%s) to %d x %d, mean %g %g %g, std %g %g %g",
+                decoder->name, qb_color_text(out->color), qb_resize_mode_text(out->resize),
+                out->resize_width, out->resize_height, (double)out->mean[0], (double)out->mean[1],
+                (double)out->mean[2], (double)out->std[0], (double)out->std[1],
+                (double)out->std[2]);
+        return QB_OK;
+    }
+    const char *range = out->std[0] == 255 ? "in 0..1" : "as they are";
     if (height < 1 || width < 1) {
         qb_warn(cx,
                 "no preprocessing is described for this model: assuming %s, every image at its own "
@@ -614,10 +641,11 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph
         return QB_OK;
     }
     qb_image first = {0};
-    QB_TRY(first_image(cx, dataset, &first));
+    if (dataset) QB_TRY(first_image(cx, dataset, &first));
     if (first.width == out->resize_width && first.height == out->resize_height) {
         out->resize = QB_RESIZE_NONE;
-    } else if (height == width && !qb_dataset_truth(dataset) && !qb_dataset_has_masks(dataset)) {
+    } else if (dataset && height == width && !qb_dataset_truth(dataset) &&
+               !qb_dataset_has_masks(dataset)) {
         /* Classifiers keep the proportions; where places count, the whole image is needed. */
         out->resize = QB_RESIZE_SHORT_SIDE;
         out->crop_width = out->crop_height = out->resize_width;

@@ -108,6 +108,7 @@ typedef struct qb_project {
     const char *keep_float[QB_PROJECT_NAMES + 1];
     const char *activations_16[QB_PROJECT_NAMES + 1];
     const char *disabled[QB_PROJECT_NAMES + 1];
+    const char *fixed_inputs[QB_PROJECT_NAMES + 1]; /* NAME=V,V..., see qb_fix_inputs */
     int32_t split;      /* percent for calibration where both data are one set; 0: not split */
     int64_t split_seed; /* of the draw */
     int64_t samples, batch;
@@ -149,8 +150,8 @@ char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name);
 /* Path of the comparison's record: compare.json there, or the .json that -o names. New memory. */
 char *qb_project_record(qb_ctx *cx, const qb_project *project);
 
-/* Preprocessing guessed from the model's input and one image of the data, for models without
- * sidecar and settings; says what it assumed. */
+/* Preprocessing guessed from the model's input and one image of the data (NULL: not known), for
+ * models without sidecar and settings; says what it assumed. */
 qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                            const qb_dataset *dataset, qb_preprocess *out);
 

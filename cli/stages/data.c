@@ -12,8 +12,10 @@ static qb_status image_size(qb_ctx *cx, const qb_project *project, const qb_grap
     const qb_preprocess *p = &loader->preprocess;
     if (graph->n_inputs != 1)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "%s: images feed models with one input, this one has %d: give tensors "
-                       "(.npz, .h5, folders of .npy; see 'qbench help data')",
+                       "%s: images feed models with one input, this one has %d: fix the others, "
+                       "such as an image's size, by fixed_inputs in " QB_CONFIG_NAME
+                       " ('qbench init' guesses them), or give tensors (.npz, .h5, folders of "
+                       ".npy; see 'qbench help data')",
                        project->model, graph->n_inputs);
     const qb_value *input = &graph->values[graph->inputs[0]];
     char text[128];

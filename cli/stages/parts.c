@@ -68,7 +68,8 @@ static qb_status add_rows(const facts *f, qb_part *part) {
 
 /* What the sidecar and qbench.yaml say of the task, and options of the command line. */
 static qb_status add_options(const facts *f, qb_part *part) {
-    static const char *const section[] = {"task", "detection", "segmentation", "quantization"};
+    static const char *const section[] = {"task", "detection", "segmentation", "quantization",
+                                          "fixed_inputs"};
     const qb_project *p = f->project;
     char options[512];
     QB_FREED char *sidecar = NULL;

@@ -13,26 +13,38 @@ typedef struct parts {
     int64_t n, each; /* boxes, and scores of each */
 } parts;
 
-/* Three outputs 1 x N x ..., two of them 1 x N x 4; maps of features may stand beside them. The
- * later one of the two has the anchors unless the first is called so. */
+static bool is_called(const qb_decode *in, const qb_tensor *output, const char *word) {
+    const char *name = in->name[output - in->output];
+    return name && strstr(name, word);
+}
+
+/* Three outputs 1 x N x ...; maps of features may stand beside them. What is not called by its name
+ * comes in the usual order: deltas, scores, anchors. */
 static bool find(const qb_decode *in, parts *out) {
+    const qb_tensor *row[3];
+    int32_t n = 0;
     *out = (parts){0};
     for (int32_t i = 0; i < in->n; i++) {
-        const qb_tensor *t = &in->output[i];
-        if (!qb_is_batch_of(t, 3)) continue;
-        const qb_tensor **slot = t->desc.shape.dim[2] != 4 ? &out->scores
-                                 : !out->deltas            ? &out->deltas
-                                                           : &out->anchors;
+        if (!qb_is_batch_of(&in->output[i], 3)) continue;
+        if (n == 3) return false;
+        row[n++] = &in->output[i];
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const qb_tensor **slot = row[i]->desc.shape.dim[2] != 4 || is_called(in, row[i], "class")
+                                     ? &out->scores
+                                 : is_called(in, row[i], "anchor") ? &out->anchors
+                                                                   : NULL;
+        if (!slot) continue;
         if (*slot) return false;
-        *slot = t;
+        *slot = row[i];
+    }
+    const qb_tensor **const rest[] = {&out->deltas, &out->scores, &out->anchors};
+    for (int32_t i = 0, k = 0; i < n; i++) {
+        if (row[i] == out->scores || row[i] == out->anchors) continue;
+        while (k < 3 && *rest[k]) k++;
+        if (k < 3) *rest[k] = row[i];
     }
     if (!out->deltas || !out->anchors || !out->scores) return false;
-    const char *name = in->name[out->deltas - in->output];
-    if (name && strstr(name, "anchor")) {
-        const qb_tensor *first = out->deltas;
-        out->deltas = out->anchors;
-        out->anchors = first;
-    }
     out->n = out->deltas->desc.shape.dim[1];
     out->each = out->scores->desc.shape.dim[2];
     return out->anchors->desc.shape.dim[1] == out->n && out->scores->desc.shape.dim[1] == out->n;

@@ -88,7 +88,7 @@ static qb_status choose_decoder(qb_ctx *cx, state *s) {
                                      .height = s->data.loader->height,
                                      .n_labels = s->n_labels,
                                      .top_id = qb_coco_top_id(s->truth)};
-    QB_TRY(qb_detector_guess(cx, s->data.graph, &hints, &s->settings.decoder));
+    QB_TRY(qb_detector_guess(cx, s->data.graph, &hints, &s->settings.decoder, NULL));
     s->guessed = true;
     if (!s->settings.decoder) return refuse_outputs(cx, s->data.graph);
     qb_info(cx,
@@ -250,8 +250,6 @@ static qb_status map_classes(qb_ctx *cx, const state *s, int32_t n, int32_t *out
     const qb_detect_settings *d = &s->settings;
     const qb_labels *labels = s->data.labels;
     const qb_coco *t = s->truth;
-    const int64_t top = qb_coco_top_id(t);
-    const int32_t told = s->n_classes;
     int32_t named = 0;
     for (int32_t k = 0; k < n; k++) {
         out[k] = -1;
@@ -268,14 +266,18 @@ static qb_status map_classes(qb_ctx *cx, const state *s, int32_t n, int32_t *out
         qb_warn(cx,
                 "no category of the data is called as a class of the model's labels ('%s', ...)",
                 labels->name[0]);
-    const bool ids =
-        told > 0 ? told > t->n_categories && (told == top || told == top + 1) : n > t->n_categories;
-    const int64_t first = ids && told == top ? 1 : 0;
+    const qb_class_rule rule = qb_detector_class_rule(t, s->n_classes, n);
     for (int32_t k = 0; k < n; k++)
-        out[k] = ids ? qb_coco_category_of(t, k + first) : k < t->n_categories ? k : -1;
-    qb_info(
-        cx, "class %d is taken for category '%s': detection.category_ids or labels say otherwise",
-        ids ? (int)(t->category[0].id - first) : 0, t->n_categories > 0 ? t->category[0].name : "");
+        out[k] = rule.ids ? qb_coco_category_of(t, k + rule.first) : k < t->n_categories ? k : -1;
+    if (s->n_classes > t->n_categories && !rule.ids) {
+        char text[256];
+        qb_detector_class_text(t, s->n_classes, text, sizeof text);
+        qb_warn(cx, "%s", text);
+    }
+    qb_info(cx,
+            "class %d is taken for category '%s': detection.category_ids or labels say otherwise",
+            rule.ids ? (int)(t->category[0].id - rule.first) : 0,
+            t->n_categories > 0 ? t->category[0].name : "");
     return QB_OK;
 }
 
@@ -635,7 +637,8 @@ static bool detect_fits(qb_ctx *cx, const qb_task_data *data) {
                                      .top_id =
                                          qb_coco_top_id(qb_dataset_truth(data->loader->dataset))};
     if (!qb_dataset_truth(data->loader->dataset)) return false;
-    return decoder || (qb_detector_guess(cx, data->graph, &hints, &decoder) == QB_OK && decoder);
+    return decoder ||
+           (qb_detector_guess(cx, data->graph, &hints, &decoder, NULL) == QB_OK && decoder);
 }
 
 const qb_task qb_task_detect = {

@@ -269,16 +269,27 @@ static qb_status try_step(qb_ctx *cx, qb_recover_state *state, const qb_graph *o
     return status == QB_OK ? QB_OK : qb_wrap(cx, "%s", step->recovery->name);
 }
 
+enum { SCORE_TEXT = 80 };
+
+/* "38.60 dB, agreement 97.00 %"; without the latter where the output has no classes. */
+static const char *score_text(double sqnr_db, double agreement, char text[SCORE_TEXT]) {
+    const int n = snprintf(text, SCORE_TEXT, "%.2f dB", sqnr_db);
+    if (!isnan(agreement))
+        snprintf(text + n, SCORE_TEXT - (size_t)n, ", agreement %.2f %%", agreement);
+    return text;
+}
+
 static void tell(qb_ctx *cx, const qb_recover_step *step) {
+    char text[SCORE_TEXT];
     if (step->changed == 0)
         qb_info(cx, "recover: %s: nothing to do here", step->recovery->name);
     else if (isnan(step->sqnr_db))
         qb_info(cx, "recover: %s: %d layers, %.1f s", step->recovery->name, step->changed,
                 step->seconds);
     else
-        qb_info(cx, "recover: %s: %d layers, %.2f dB, agreement %.2f %%, %s, %.1f s",
-                step->recovery->name, step->changed, step->sqnr_db, step->agreement,
-                step->kept ? "kept" : "left out", step->seconds);
+        qb_info(cx, "recover: %s: %d layers, %s, %s, %.1f s", step->recovery->name, step->changed,
+                score_text(step->sqnr_db, step->agreement, text), step->kept ? "kept" : "left out",
+                step->seconds);
 }
 
 /* ---- all of them ---- */
@@ -446,6 +457,7 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     qb_recover_state *state = &with.state;
     qb_graph *before = NULL;
     qb_recovered result = {0};
+    char text[SCORE_TEXT];
     qb_status status = QB_OK;
     calibration.hold_back = n < 2 * QB_HOLDOUT_EVERY ? 0 : QB_HOLDOUT_EVERY;
     calibration.checkpoint = NULL;
@@ -467,8 +479,8 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     result.sqnr_db = with.score.sqnr_db;
     result.agreement = with.score.agreement;
     if (with.score.samples > 0)
-        qb_info(cx, "recover: before: %.2f dB, agreement %.2f %% on %lld samples held back",
-                result.sqnr_db, result.agreement, (long long)result.held_back);
+        qb_info(cx, "recover: before: %s on %lld samples held back",
+                score_text(result.sqnr_db, result.agreement, text), (long long)result.held_back);
     if (options->progress && constants_of(graph) < MOST_KEPT) {
         QB_GO(plan_of(cx, state, &plan));
         QB_GO(qb_trials_open(cx, options->progress, plan, options->resume, &trials));

@@ -28,7 +28,7 @@ typedef struct qb_recovery {
 
 /* What a network's output is worth quantized, against a float graph, on samples held back. */
 typedef struct qb_graph_score {
-    double sqnr_db, agreement; /* percent */
+    double sqnr_db, agreement; /* percent; NaN: the output has no classes */
     int64_t samples;
     double *err_square; /* [samples]; the receiver frees it */
 } qb_graph_score;

@@ -81,11 +81,12 @@ says '^bad   truth .*moved.json: [0-9]+ of [0-9]+ boxes leave their image$'
 mkdir -p new && cd new && cp "$models/FastestDet.onnx" .
 expect 0 "$QBENCH" init --data "$sample/instances_calib.json" --evaluation "$sample/instances_val.json"
 says '^task detect: boxes of classes$'
-says '^outputs look like fastestdet: '
+says '^outputs look like fastestdet:$'
 expect 0 cat qbench.yaml
 says '^task: detect '
 says '^  decode: fastestdet$'
-says '^    mode: letterbox '
+says '^    mode: stretch '
+says '^  color: BGR '
 expect 0 "$QBENCH" compare fp32 --samples 12 --duration 0.1 --no-figures
 says '^fp32 +[0-9.]+ '
 rm qbench.yaml

@@ -1,5 +1,6 @@
 /* Suppression and decoders: every decoder on outputs made so that the boxes are known. */
 #include "eval/detection.h"
+#include "eval/detector.h"
 
 #include <math.h>
 #include <string.h>
@@ -377,18 +378,56 @@ static void rows_of_five_exporters(void **state) {
     }
 }
 
-/* Anchors and deltas with y first; the anchors stand before or behind the deltas. */
+/* Three categories with ids 1, 2 and 5. */
+static void class_numbers_are_ids_or_ranks(void **state) {
+    (void)state;
+    qb_coco_category category[] = {
+        {.id = 1, .name = "a"}, {.id = 2, .name = "b"}, {.id = 5, .name = "c"}};
+    const qb_coco truth = {.category = category, .n_categories = 3};
+    static const struct {
+        int32_t told, seen;
+        bool ids;
+        int64_t first;
+        const char *text;
+    } cases[] = {
+        {3, 3, false, 0, "3 classes, 3 categories: class 0 is 'a', id 1 (by rank)"},
+        {2, 2, false, 0, "2 classes, 3 categories: class 0 is 'a', id 1 (by rank)"},
+        {5, 5, true, 1, "5 classes, ids up to 5: class 0 has id 1 (by id)"},
+        {6, 6, true, 0, "6 classes, ids up to 5: class 1 has id 1 (by id)"},
+        {4, 4, false, 0, "4 classes, 3 categories, ids up to 5: cannot tell; name them (labels)"},
+        {0, 3, false, 0, "classes stand in values: ids if any is above 2, else ranks"},
+        {0, 4, true, 0, "classes stand in values: ids if any is above 2, else ranks"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const qb_class_rule rule = qb_detector_class_rule(&truth, cases[i].told, cases[i].seen);
+        char text[256];
+        qb_detector_class_text(&truth, cases[i].told, text, sizeof text);
+        assert_int_equal(rule.ids, cases[i].ids);
+        assert_int_equal(rule.first, cases[i].first);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+/* Anchors and deltas with y first; the anchors stand before or behind the deltas, and four classes
+ * look like both. */
 static void efficientdet_moves_the_anchors_that_it_is_given(void **state) {
     (void)state;
-    for (int before = 0; before < 2; before++) {
+    for (int i = 0; i < 5; i++) {
+        const bool before = i % 2, named = i < 4;
+        const int n = i < 2 ? 3 : 4;
         start(NULL);
-        float *first = output(before ? "anchors" : "regression", qb_shape_of(3, 1, 9, 4));
-        float *score = output("classification", qb_shape_of(3, 1, 9, 3));
-        float *second = output(before ? "regression" : "anchors", qb_shape_of(3, 1, 9, 4));
+        float *first = output(!named   ? "1"
+                              : before ? "anchors"
+                                       : "regression",
+                              qb_shape_of(3, 1, 9, 4));
+        float *score = output(named ? "classification" : "2", qb_shape_of(3, 1, 9, n));
+        float *second = output(!named   ? "3"
+                               : before ? "regression"
+                                        : "anchors",
+                               qb_shape_of(3, 1, 9, 4));
         const float anchor[] = {10, 20, 26, 52}, delta[] = {0.25F, -0.5F, 0, logf(2)};
         memcpy((before ? first : second) + 4 * 5, anchor, sizeof anchor);
         memcpy((before ? second : first) + 4 * 5, delta, sizeof delta);
-        score[3 * 5 + 2] = 0.8F;
+        score[n * 5 + 2] = 0.8F;
         const qb_decode in = decode_of(64, 64);
         f.settings.decoder = qb_box_decoder_guess(&in);
         assert_non_null(f.settings.decoder);
@@ -848,6 +887,7 @@ int main(void) {
         cmocka_unit_test(one_box_for_all_classes_may_have_an_axis),
         cmocka_unit_test(detr_with_and_without_no_object),
         cmocka_unit_test(rows_of_five_exporters),
+        cmocka_unit_test(class_numbers_are_ids_or_ranks),
         cmocka_unit_test(efficientdet_moves_the_anchors_that_it_is_given),
         cmocka_unit_test(efficientdet_knows_its_anchors),
         cmocka_unit_test(detr_in_one_output),

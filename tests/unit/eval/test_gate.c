@@ -66,6 +66,25 @@ static void rounding_of_percentages_does_not_break_a_limit(void **state) {
     qb_run_free(run);
 }
 
+/* Percent of nothing: the 99 % rule cannot hold, and says why. */
+static void shares_of_zero_are_not_measured(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = run_fixture(&cx);
+    run->row[0].top1 = run->row[1].top1 = run->row[1].drop = 0;
+    qb_gate_limits limits = qb_gate_no_limits();
+    limits.mlperf = true;
+    qb_gate_check checks[1];
+    int32_t n;
+    bool held;
+    assert_ok(&cx, qb_gate(&cx, run, NULL, &limits, checks, 1, &n, &held));
+    assert_false(held);
+    assert_false(checks[0].measured);
+    assert_string_equal(checks[0].reason, "the first row's own is 0");
+    qb_run_free(run);
+}
+
 static void what_could_not_be_measured_does_not_hold(void **state) {
     (void)state;
     qb_ctx cx;
@@ -134,6 +153,7 @@ static void more_checks_than_room_is_an_error(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(each_limit_holds_at_its_value_and_breaks_beyond),
     cmocka_unit_test(rounding_of_percentages_does_not_break_a_limit),
+    cmocka_unit_test(shares_of_zero_are_not_measured),
     cmocka_unit_test(what_could_not_be_measured_does_not_hold),
     cmocka_unit_test(nothing_to_check_does_not_hold),
     cmocka_unit_test(one_broken_limit_of_several_breaks_the_gate),

@@ -35,6 +35,47 @@ static void shapes_computed_from_shapes_become_known(void **state) {
     maker_release(&m);
 }
 
+static void a_fixed_input_is_a_constant(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 1);
+    const int32_t size = make_input(&m, "size", DIMS(-1, 2)), x = make_input(&m, "x", DIMS(-1, 2));
+    make_output(&m, NODE(&m, "Mul", "y", x, size));
+    assert_ok(&m.cx, qb_graph_fix_input(&m.cx, m.graph, 0, (double[]){3, 5}));
+    assert_ok(&m.cx, qb_graph_verify(&m.cx, m.graph));
+    assert_int_equal(m.graph->n_inputs, 1);
+    assert_string_equal(value_of(&m, m.graph->inputs[0])->name, "x");
+    const qb_value *fixed = value_of(&m, m.graph->nodes[0].in[1]);
+    const qb_shape expected = qb_shape_of(2, 1, 2);
+    assert_true(qb_shape_equal(&fixed->shape, &expected));
+    assert_memory_equal(fixed->data, ((float[]){3, 5}), fixed->bytes);
+    maker_release(&m);
+}
+
+static void the_range_of_an_image_is_told_by_the_first_arithmetic(void **state) {
+    (void)state;
+    static const struct {
+        const char *op;
+        float constant;
+        qb_own_range range;
+    } cases[] = {{"Div", 255, QB_OWN_RANGE_PIXELS},    {"Mul", 1.0F / 255, QB_OWN_RANGE_PIXELS},
+                 {"Sub", 127.5F, QB_OWN_RANGE_PIXELS}, {"Add", -104, QB_OWN_RANGE_PIXELS},
+                 {"Sub", 0.485F, QB_OWN_RANGE_SHARES}, {"Div", 0.229F, QB_OWN_RANGE_SHARES},
+                 {"Max", 255, QB_OWN_RANGE_NONE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        maker m;
+        maker_init(&m, 1);
+        const int32_t x = make_input(&m, "x", DIMS(1, 4, 4, 3));
+        const int32_t c = make_scalar(&m, "c", cases[i].constant);
+        const int32_t moved = NODE(&m, "Transpose", "moved", x);
+        make_output(&m, NODE(&m, cases[i].op, "y", moved, c));
+        qb_own_range range;
+        assert_ok(&m.cx, qb_graph_own_range(&m.cx, m.graph, x, &range));
+        assert_int_equal(range, cases[i].range);
+        maker_release(&m);
+    }
+}
+
 static void folding_equals_evaluation(void **state) {
     (void)state;
     maker m;
@@ -265,6 +306,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_of_constants_take_nothing),
         cmocka_unit_test(shapes_computed_from_shapes_become_known),
+        cmocka_unit_test(a_fixed_input_is_a_constant),
+        cmocka_unit_test(the_range_of_an_image_is_told_by_the_first_arithmetic),
         cmocka_unit_test(folding_equals_evaluation),
         cmocka_unit_test(quantized_constants_are_not_folded_away),
         cmocka_unit_test(quantized_sizes_are_computed),
