@@ -519,6 +519,8 @@ static qb_status first_image(qb_ctx *cx, const qb_dataset *dataset, qb_image *ou
 /* Detectors are prepared as the models of their decoder usually are. *is: is it one? */
 static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                                 int64_t height, int64_t width, qb_preprocess *out, bool *is) {
+    static const qb_preprocess usual = {
+        .resize = QB_RESIZE_LETTERBOX, .pad = 114, .std = {255, 255, 255}};
     const qb_task_settings *task = &project->task;
     const qb_box_decoder *decoder = task->detect.decoder;
     const bool told = task->task && strcmp(task->task->name, "detect") == 0;
@@ -532,11 +534,13 @@ static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_
     if (!decoder) QB_TRY(qb_detector_guess(cx, graph, &hints, &decoder));
     if (!decoder) return QB_OK;
     *is = true;
-    out->resize = QB_RESIZE_LETTERBOX;
+    const qb_preprocess given = *out;
+    *out = decoder->images ? *decoder->images : usual;
     out->resize_width = hints.width;
     out->resize_height = hints.height;
     out->filter = QB_FILTER_LINEAR;
-    if (decoder->prepare) decoder->prepare(out);
+    out->channels_last = given.channels_last;
+    out->single = given.single;
     qb_warn(cx,
             "no preprocessing is described for this model: assuming that of %s models: %s, resized "
             "(%s) to %d x %d, mean %g %g %g, std %g %g %g",
