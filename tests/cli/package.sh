@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Debian package that cpack makes: what it needs, what is in it, and that it runs from where it lies.
-# ctest-timeout: 300, ctest-cost: 10, ctest-labels: plain
+# ctest-timeout: 300, ctest-cost: 40, ctest-labels: plain
 . "$1/tests/support/cli.sh"
 for tool in cpack dpkg-deb dpkg-shlibdeps file; do
     command -v $tool >/dev/null || skip "no $tool"
