@@ -52,18 +52,26 @@ static qbench_status outer(qb_status status) {
     }
 }
 
-/* Declares the session's context, without the error of an earlier call. A call without a session
- * has nowhere to put its own. */
-#define BEGIN(cx, session)                                                                         \
-    if (!(session)) return QBENCH_INVALID;                                                         \
-    qb_ctx *const cx = &(session)->cx;                                                             \
-    qb_ctx_clear(cx)
+/* An argument that has to be there, by the name that the header gives it. */
+typedef struct needed {
+    const char *name;
+    const void *pointer;
+} needed;
 
-/* Ends the call where an argument is missing, under the name that the header gives it. */
-#define NEED(cx, argument)                                                                         \
-    if (!(argument))                                                                               \
-    return outer(qb_fail((cx), QB_STATUS_INVALID, "%s: %s: expected a pointer, got NULL",          \
-                         __func__, #argument))
+/* Begins a call: the session's context, without the error of an earlier call. NULL where the call
+ * ends as QBENCH_INVALID: an argument is missing, which is the session's error, or the session is.
+ */
+static qb_ctx *begin(qbench_session *session, const char *function, const needed *argument, int n) {
+    if (!session) return NULL;
+    qb_ctx_clear(&session->cx);
+    for (int i = 0; i < n; i++)
+        if (!argument[i].pointer) {
+            qb_fail(&session->cx, QB_STATUS_INVALID, "%s: %s: expected a pointer, got NULL",
+                    function, argument[i].name);
+            return NULL;
+        }
+    return &session->cx;
+}
 
 const char *qbench_version(void) { return QB_VERSION; }
 
@@ -80,7 +88,8 @@ void qbench_session_free(qbench_session *session) {
 }
 
 qbench_status qbench_session_trust(qbench_session *session, const char *key, int no_machine_code) {
-    BEGIN(cx, session);
+    qb_ctx *const cx = begin(session, __func__, NULL, 0);
+    if (!cx) return QBENCH_INVALID;
     char *copy = key ? qb_strdup(cx, key) : NULL;
     if (key && !copy) return outer(cx->code);
     qb_free(session->key);
@@ -95,8 +104,9 @@ const char *qbench_error(const qbench_session *session) {
 }
 
 qbench_status qbench_plugin_load(qbench_session *session, const char *path) {
-    BEGIN(cx, session);
-    NEED(cx, path);
+    const needed arguments[] = {{"path", path}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 1);
+    if (!cx) return QBENCH_INVALID;
     qb_status status = cx->plugins ? QB_OK : qb_plugins_create(cx, &cx->plugins);
     return outer(status == QB_OK ? qb_plugins_load(cx, cx->plugins, path) : status);
 }
@@ -118,9 +128,9 @@ static qb_status wrap_engine(qb_ctx *cx, qb_engine *inner, const char *path, qbe
 }
 
 qbench_status qbench_engine_load(qbench_session *session, const char *path, qbench_engine **out) {
-    BEGIN(cx, session);
-    NEED(cx, path);
-    NEED(cx, out);
+    const needed arguments[] = {{"path", path}, {"out", out}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    if (!cx) return QBENCH_INVALID;
     qb_engine *inner;
     qb_status status = qb_engine_load(cx, path, &inner);
     return outer(status == QB_OK ? wrap_engine(cx, inner, path, out) : status);
@@ -245,9 +255,9 @@ static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options 
 qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path,
                                   const qbench_build_options *options, qbench_engine **out) {
     static const qbench_build_options usual = {0};
-    BEGIN(cx, session);
-    NEED(cx, onnx_path);
-    NEED(cx, out);
+    const needed arguments[] = {{"onnx_path", onnx_path}, {"out", out}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    if (!cx) return QBENCH_INVALID;
     qb_engine *inner;
     qb_status status = build(cx, onnx_path, options ? options : &usual, &inner);
     return outer(status == QB_OK ? wrap_engine(cx, inner, onnx_path, out) : status);
@@ -255,9 +265,9 @@ qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path
 
 qbench_status qbench_engine_save(qbench_session *session, const qbench_engine *engine,
                                  const char *path) {
-    BEGIN(cx, session);
-    NEED(cx, engine);
-    NEED(cx, path);
+    const needed arguments[] = {{"engine", engine}, {"path", path}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    if (!cx) return QBENCH_INVALID;
     const qb_engine_origin origin = {.model = engine->model};
     return outer(qb_engine_save(cx, engine->engine, &origin, path));
 }
@@ -315,9 +325,9 @@ qbench_status qbench_engine_output(const qbench_engine *engine, int32_t i, qbenc
 
 qbench_status qbench_context_create(qbench_session *session, const qbench_engine *engine,
                                     qbench_context **out) {
-    BEGIN(cx, session);
-    NEED(cx, engine);
-    NEED(cx, out);
+    const needed arguments[] = {{"engine", engine}, {"out", out}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    if (!cx) return QBENCH_INVALID;
     qbench_context *context = qb_alloc(cx, 1, sizeof *context);
     if (!context) return QBENCH_NOMEM;
     qb_status status = qb_context_create(cx, engine->engine, &context->context);
@@ -371,17 +381,17 @@ static qb_status set_shapes(qb_ctx *cx, qb_context *context, const int64_t *cons
 
 qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context *context,
                                         const int64_t *const *dim) {
-    BEGIN(cx, session);
-    NEED(cx, context);
-    NEED(cx, dim);
+    const needed arguments[] = {{"context", context}, {"dim", dim}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    if (!cx) return QBENCH_INVALID;
     return outer(set_shapes(cx, context->context, dim));
 }
 
 qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                  const void *const *inputs, void *const *outputs) {
-    BEGIN(cx, session);
-    NEED(cx, context);
-    NEED(cx, inputs);
+    const needed arguments[] = {{"context", context}, {"inputs", inputs}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    if (!cx) return QBENCH_INVALID;
     return outer(qb_context_run(cx, context->context, inputs, outputs));
 }
 
@@ -389,9 +399,9 @@ qbench_status qbench_context_run(qbench_session *session, qbench_context *contex
 
 qbench_status qbench_inputs_load(qbench_session *session, const char *sidecar_path,
                                  qbench_inputs **out) {
-    BEGIN(cx, session);
-    NEED(cx, sidecar_path);
-    NEED(cx, out);
+    const needed arguments[] = {{"sidecar_path", sidecar_path}, {"out", out}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    if (!cx) return QBENCH_INVALID;
     qbench_inputs *inputs = qb_alloc(cx, 1, sizeof *inputs);
     if (!inputs) return QBENCH_NOMEM;
     qb_status status = qb_sidecar_load(cx, sidecar_path, &inputs->sidecar);
@@ -426,10 +436,9 @@ static qb_status prepare(qb_ctx *cx, const qb_preprocess *preprocess, const char
 qbench_status qbench_inputs_image(qbench_session *session, const qbench_inputs *inputs,
                                   const char *image_path, int32_t height, int32_t width, float *out,
                                   size_t n) {
-    BEGIN(cx, session);
-    NEED(cx, inputs);
-    NEED(cx, image_path);
-    NEED(cx, out);
+    const needed arguments[] = {{"inputs", inputs}, {"image_path", image_path}, {"out", out}};
+    qb_ctx *const cx = begin(session, __func__, arguments, 3);
+    if (!cx) return QBENCH_INVALID;
     const qb_preprocess *preprocess = &inputs->sidecar.preprocess;
     const int32_t channels = qb_preprocess_channels(preprocess);
     if (height < 1 || width < 1 || (size_t)channels * (size_t)height * (size_t)width != n)

@@ -77,13 +77,19 @@ typedef struct qb_decode {
     qb_detections *out;
 } qb_decode;
 
+/* ImageNet's mean and deviation, for qb_box_decoder.images. */
+#define QB_IMAGENET_RGB                                                                            \
+    .color = QB_COLOR_RGB, .mean = {123.675F, 116.28F, 103.53F}, .std = {58.395F, 57.12F, 57.375F}
+#define QB_IMAGENET_BGR                                                                            \
+    .color = QB_COLOR_BGR, .mean = {103.53F, 116.28F, 123.675F}, .std = {57.375F, 57.12F, 58.395F}
+
 typedef struct qb_box_decoder {
     const char *name, *text;
     const char *words; /* others for it, between spaces, in small letters; may be NULL */
     bool keeps_all;    /* needs no suppression */
-    /* How the images of such models are usually prepared: letterbox or stretch, colour, mean, std;
-     * NULL: letterbox on 114, RGB in 0..1. */
-    void (*prepare)(qb_preprocess *p);
+    /* How the images of such models are usually prepared, but for size, filter and layout; NULL: a
+     * letterbox in the centre on 114, RGB in 0..1. */
+    const qb_preprocess *images;
     /* Classes when outputs of these shapes and names can be decoded (open sizes fit), else 0;
      * QB_CLASSES_NOT_TOLD where only values name classes. */
     int32_t (*classes)(const qb_decode *in);

@@ -31,17 +31,10 @@ static bool is_identity(const float *weights, int64_t out, int64_t in) {
     return same;
 }
 
-/* The next value of this shape, in floats, of a node with these inputs: one or two. */
-static qb_status add_node(qb_rewrite *rw, const char *op, int32_t like, const char *suffix,
-                          const qb_shape *shape, const int32_t in[2], int32_t *out) {
-    QB_TRY(qb_rewrite_plain(rw, like, suffix, shape, out));
-    return qb_rewrite_append(rw, qb_op_find(op, ""), in, in[1] < 0 ? 1 : 2, *out);
-}
-
 static qb_status add_reshape(resizing *r, const qb_shape *shape) {
     int32_t in[2] = {r->now, -1};
     QB_TRY(qb_rewrite_int64s(r->rw, r->y, "_sizes", shape->dim, shape->rank, &in[1]));
-    return add_node(r->rw, "Reshape", r->y, "_rows", shape, in, &r->now);
+    return qb_rewrite_append_plain(r->rw, "Reshape", in, r->y, "_rows", shape, &r->now);
 }
 
 static void transpose(const float *from, int64_t rows, int64_t columns, float *to) {
@@ -70,7 +63,7 @@ static qb_status add_product(resizing *r, int32_t d, int64_t size, const float *
     QB_TRY(add_reshape(r, &from));
     const int32_t in[2] = {last ? r->now : constant, last ? constant : r->now};
     r->shape.dim[d] = size;
-    return add_node(r->rw, "MatMul", r->y, "_resized", &to, in, &r->now);
+    return qb_rewrite_append_plain(r->rw, "MatMul", in, r->y, "_resized", &to, &r->now);
 }
 
 static qb_status resize_along(resizing *r, int32_t d) {
@@ -108,7 +101,7 @@ static qb_status end_resize(resizing *r, int32_t index) {
     int32_t in[2] = {r->now, -1};
     QB_TRY(qb_rewrite_int64s(r->rw, r->y, "_size", whole.dim, whole.rank, &in[1]));
     if (!quantized) return qb_rewrite_node(r->rw, index, qb_op_find("Reshape", ""), in, 2, r->y);
-    QB_TRY(add_node(r->rw, "Reshape", r->y, "_resized", &whole, in, &r->now));
+    QB_TRY(qb_rewrite_append_plain(r->rw, "Reshape", in, r->y, "_resized", &whole, &r->now));
     return qb_rewrite_node(r->rw, index, qb_op_find("Identity", ""), &r->now, 1, r->y);
 }
 
@@ -130,7 +123,7 @@ static qb_status match_resize(qb_rewrite *rw, int32_t index) {
     resizing r = {.rw = rw, .node = index, .y = y, .now = x, .shape = *from};
     const int32_t rank = to->rank, quantized[2] = {x, -1};
     if (graph->values[x].q.n > 0)
-        QB_TRY(add_node(rw, "Identity", x, "_float", &r.shape, quantized, &r.now));
+        QB_TRY(qb_rewrite_append_plain(rw, "Identity", quantized, x, "_float", &r.shape, &r.now));
     for (int32_t d = rank - 1; d >= 0; d--) QB_TRY(resize_along(&r, d));
     QB_TRY(end_resize(&r, index));
     qb_rewrite_changed(rw);
@@ -164,7 +157,7 @@ static qb_status match_affine(qb_rewrite *rw, int32_t index) {
     QB_TRY(qb_rewrite_value(rw, y, "_columns", &transposed, &in[1]));
     QB_TRY(qb_rewrite_append(rw, qb_op_find("Transpose", ""), &theta, 1, in[1]));
     QB_TRY(qb_node_set_ints(rw, graph->n_nodes - 1, "perm", perm, 3));
-    QB_TRY(add_node(rw, "MatMul", y, "_moved", &moved, in, &result));
+    QB_TRY(qb_rewrite_append_plain(rw, "MatMul", in, y, "_moved", &moved, &result));
     in[0] = result;
     QB_TRY(qb_rewrite_int64s(rw, y, "_size", grid.dim, grid.rank, &in[1]));
     QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Reshape", ""), in, 2, y));

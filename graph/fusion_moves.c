@@ -131,13 +131,6 @@ static qb_status split(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status append_real(qb_rewrite *rw, const char *op, int32_t a, int32_t b, int32_t like,
-                             const qb_shape *shape, int32_t *out) {
-    const int32_t in[] = {a, b};
-    QB_TRY(qb_rewrite_plain(rw, like, "part", shape, out));
-    return qb_rewrite_append(rw, qb_op_find(op, ""), in, b < 0 ? 1 : 2, *out);
-}
-
 /* LogSoftmax as what it is made of: d - log(sum(exp(d))) with d = x - max(x). Reductions and chains
  * have kernels. The parts are in floats: they leave the range of a quantized result. */
 static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
@@ -153,11 +146,12 @@ static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
         return QB_OK;
     line.dim[axis] = 1;
     QB_TRY(qb_rewrite_int64s(rw, y, "axes", &axis, 1, &axes));
-    QB_TRY(append_real(rw, "ReduceMax", x, axes, y, &line, &most));
-    QB_TRY(append_real(rw, "Sub", x, most, y, &shape, &centred));
-    QB_TRY(append_real(rw, "Exp", centred, -1, y, &shape, &power));
-    QB_TRY(append_real(rw, "ReduceSum", power, axes, y, &line, &sum));
-    QB_TRY(append_real(rw, "Log", sum, -1, y, &line, &shift));
+    QB_TRY(qb_rewrite_append_plain(rw, "ReduceMax", (int32_t[]){x, axes}, y, "part", &line, &most));
+    QB_TRY(qb_rewrite_append_plain(rw, "Sub", (int32_t[]){x, most}, y, "part", &shape, &centred));
+    QB_TRY(qb_rewrite_append_plain(rw, "Exp", (int32_t[]){centred, -1}, y, "part", &shape, &power));
+    QB_TRY(
+        qb_rewrite_append_plain(rw, "ReduceSum", (int32_t[]){power, axes}, y, "part", &line, &sum));
+    QB_TRY(qb_rewrite_append_plain(rw, "Log", (int32_t[]){sum, -1}, y, "part", &line, &shift));
     const int32_t in[] = {centred, shift};
     QB_TRY(qb_rewrite_append(rw, qb_op_find("Sub", ""), in, 2, y));
     qb_rewrite_kill(rw, index);

@@ -205,6 +205,12 @@ qb_status qb_rewrite_plain(qb_rewrite *rw, int32_t like, const char *suffix, con
     return QB_OK;
 }
 
+qb_status qb_rewrite_append_plain(qb_rewrite *rw, const char *op, const int32_t in[2], int32_t like,
+                                  const char *suffix, const qb_shape *shape, int32_t *out) {
+    QB_TRY(qb_rewrite_plain(rw, like, suffix, shape, out));
+    return qb_rewrite_append(rw, qb_op_find(op, ""), in, in[1] < 0 ? 1 : 2, *out);
+}
+
 static void *attr_slot(qb_rewrite *rw, int32_t node, const char *attr, qb_attr_type type) {
     const qb_node *n = &rw->graph->nodes[node];
     for (const qb_attr_desc *d = n->op->attrs; d && d->name; d++)

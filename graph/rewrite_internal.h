@@ -148,6 +148,10 @@ qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, con
 /* The same in floats, also where `like` is quantized. */
 qb_status qb_rewrite_plain(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
                            int32_t *out);
+/* qb_rewrite_append of a node of the default domain whose result is such a new value; in[1] is -1
+ * where it has one input. */
+qb_status qb_rewrite_append_plain(qb_rewrite *rw, const char *op, const int32_t in[2], int32_t like,
+                                  const char *suffix, const qb_shape *shape, int32_t *out);
 /* Attributes by name; INTERNAL when the operator has none of that name and type. */
 qb_status qb_node_set_int(qb_rewrite *rw, int32_t node, const char *attr, int64_t value);
 qb_status qb_node_set_float(qb_rewrite *rw, int32_t node, const char *attr, float value);

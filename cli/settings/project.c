@@ -579,6 +579,8 @@ static qb_status guess_range(qb_ctx *cx, const qb_project *project, qb_dtype dty
 static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                                 int64_t height, int64_t width, qb_preprocess *out,
                                 const qb_box_decoder **decoder) {
+    static const qb_preprocess usual = {
+        .resize = QB_RESIZE_LETTERBOX, .pad = 114, .std = {255, 255, 255}};
     const qb_task_settings *task = &project->task;
     const bool told = task->task && strcmp(task->task->name, "detect") == 0;
     const qb_detector_hints hints = {.settings = &task->detect,
@@ -591,11 +593,13 @@ static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_
     *decoder = task->detect.decoder;
     if (!*decoder) QB_TRY(qb_detector_guess(cx, graph, &hints, decoder, NULL));
     if (!*decoder) return QB_OK;
-    out->resize = QB_RESIZE_LETTERBOX;
+    const qb_preprocess given = *out;
+    *out = (*decoder)->images ? *(*decoder)->images : usual;
     out->resize_width = hints.width;
     out->resize_height = hints.height;
     out->filter = QB_FILTER_LINEAR;
-    if ((*decoder)->prepare) (*decoder)->prepare(out);
+    out->channels_last = given.channels_last;
+    out->single = given.single;
     return QB_OK;
 }
 

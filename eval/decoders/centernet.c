@@ -80,23 +80,15 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return QB_OK;
 }
 
-/* CenterNet's. */
-static void prepare(qb_preprocess *p) {
-    static const float mean[] = {104.04F, 113.985F, 119.85F}, std[] = {73.695F, 69.87F, 70.89F};
-    p->color = QB_COLOR_BGR;
-    p->pad = 0;
-    for (int c = 0; c < 3; c++) {
-        p->mean[c] = mean[c];
-        p->std[c] = std[c];
-    }
-}
-
 const qb_box_decoder qb_box_decoder_centernet = {
     .name = "centernet",
     .text = "a heat map 1 x classes x H x W, and sizes and offsets 1 x 2 x H x W",
     .words = "ttfnet heatmap centermask objects_as_points",
     .keeps_all = true,
-    .prepare = prepare,
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_LETTERBOX,
+                                     .color = QB_COLOR_BGR,
+                                     .mean = {104.04F, 113.985F, 119.85F},
+                                     .std = {73.695F, 69.87F, 70.89F}},
     .classes = classes,
     .decode = decode,
 };

@@ -87,22 +87,14 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return QB_OK;
 }
 
-/* ImageNet's mean and deviation, the image in the upper left corner. */
-static void prepare(qb_preprocess *p) {
-    static const float mean[] = {123.675F, 116.28F, 103.53F}, std[] = {58.395F, 57.12F, 57.375F};
-    p->resize = QB_RESIZE_LETTERBOX;
-    p->anchor = QB_ANCHOR_TOPLEFT;
-    for (int c = 0; c < 3; c++) {
-        p->mean[c] = mean[c];
-        p->std[c] = std[c];
-    }
-}
-
 const qb_box_decoder qb_box_decoder_efficientdet = {
     .name = "efficientdet",
     .text = "outputs 1 x N x 4 of deltas, 1 x N x classes, and 1 x N x 4 of anchors or none",
     .words = "efficientdet_d0",
-    .prepare = prepare,
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_LETTERBOX,
+                                     .anchor = QB_ANCHOR_TOPLEFT,
+                                     .pad = 114,
+                                     QB_IMAGENET_RGB},
     .classes = classes,
     .decode = decode,
 };

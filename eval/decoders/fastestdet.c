@@ -107,16 +107,12 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return QB_OK;
 }
 
-/* The image as its author's tools give it to the network. */
-static void prepare(qb_preprocess *p) {
-    p->resize = QB_RESIZE_STRETCH;
-    p->color = QB_COLOR_BGR;
-}
-
 const qb_box_decoder qb_box_decoder_fastestdet = {
     .name = "fastestdet",
     .text = "one output 1 x (5 + classes) x H x W, or channels last; or its three parts",
-    .prepare = prepare,
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_STRETCH, /* as its author's tools do */
+                                     .color = QB_COLOR_BGR,
+                                     .std = {255, 255, 255}},
     .classes = classes,
     .is_vague = is_vague,
     .decode = decode,

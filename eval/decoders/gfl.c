@@ -19,22 +19,12 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return qb_distances_decode(cx, in, &h, plus ? 0 : 0.5);
 }
 
-/* NanoDet's. */
-static void prepare(qb_preprocess *p) {
-    static const float mean[] = {103.53F, 116.28F, 123.675F}, std[] = {57.375F, 57.12F, 58.395F};
-    p->resize = QB_RESIZE_STRETCH;
-    p->color = QB_COLOR_BGR;
-    for (int c = 0; c < 3; c++) {
-        p->mean[c] = mean[c];
-        p->std[c] = std[c];
-    }
-}
-
 const qb_box_decoder qb_box_decoder_gfl = {
     .name = "gfl",
     .text = "an output 1 x N x (classes + 4 bins), or outputs of boxes and classes a stride",
     .words = "nanodet nanodet_plus nanodetplus picodet fcos dfl yolov8_raw yolo11_raw yolov6_raw",
-    .prepare = prepare,
+    /* NanoDet's */
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_STRETCH, QB_IMAGENET_BGR},
     .classes = classes,
     .decode = decode,
 };

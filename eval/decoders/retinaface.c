@@ -57,21 +57,16 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return QB_OK;
 }
 
-/* Its training's mean, BGR, no scale. */
-static void prepare(qb_preprocess *p) {
-    static const float mean[] = {104, 117, 123};
-    p->color = QB_COLOR_BGR;
-    for (int c = 0; c < 3; c++) {
-        p->mean[c] = mean[c];
-        p->std[c] = 1;
-    }
-}
-
 const qb_box_decoder qb_box_decoder_retinaface = {
     .name = "retinaface",
     .text = "outputs 1 x N x 4, 1 x N x 2 and 1 x N x 10",
     .words = "slim rfb",
-    .prepare = prepare,
+    /* its training's mean, no scale */
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_LETTERBOX,
+                                     .pad = 114,
+                                     .color = QB_COLOR_BGR,
+                                     .mean = {104, 117, 123},
+                                     .std = {1, 1, 1}},
     .classes = classes,
     .decode = decode,
 };

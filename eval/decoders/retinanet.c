@@ -17,20 +17,10 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return qb_anchored_decode(cx, in, &(qb_anchors){.anchor = anchor_of});
 }
 
-/* ImageNet's mean and deviation. */
-static void prepare(qb_preprocess *p) {
-    static const float mean[] = {123.675F, 116.28F, 103.53F}, std[] = {58.395F, 57.12F, 57.375F};
-    p->resize = QB_RESIZE_STRETCH;
-    for (int c = 0; c < 3; c++) {
-        p->mean[c] = mean[c];
-        p->std[c] = std[c];
-    }
-}
-
 const qb_box_decoder qb_box_decoder_retinanet = {
     .name = "retinanet",
     .text = "outputs 1 x N x classes and 1 x N x 4 of nine anchors a place, or two a stride",
-    .prepare = prepare,
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_STRETCH, QB_IMAGENET_RGB},
     .classes = qb_anchored_classes,
     .decode = decode,
 };

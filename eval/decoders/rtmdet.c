@@ -23,22 +23,14 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return qb_distances_decode(cx, in, &h, 0);
 }
 
-/* MMDetection's: the image in the upper left corner. */
-static void prepare(qb_preprocess *p) {
-    static const float mean[] = {103.53F, 116.28F, 123.675F}, std[] = {57.375F, 57.12F, 58.395F};
-    p->resize = QB_RESIZE_LETTERBOX;
-    p->anchor = QB_ANCHOR_TOPLEFT;
-    p->color = QB_COLOR_BGR;
-    for (int c = 0; c < 3; c++) {
-        p->mean[c] = mean[c];
-        p->std[c] = std[c];
-    }
-}
-
 const qb_box_decoder qb_box_decoder_rtmdet = {
     .name = "rtmdet",
     .text = "outputs of classes, then of boxes 1 x 4 x H x W, one each a stride",
-    .prepare = prepare,
+    /* MMDetection's: the image in the upper left corner */
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_LETTERBOX,
+                                     .anchor = QB_ANCHOR_TOPLEFT,
+                                     .pad = 114,
+                                     QB_IMAGENET_BGR},
     .classes = classes,
     .decode = decode,
 };

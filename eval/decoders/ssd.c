@@ -151,14 +151,12 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return QB_OK;
 }
 
-static void prepare(qb_preprocess *p) { p->resize = QB_RESIZE_STRETCH; }
-
 const qb_box_decoder qb_box_decoder_ssd = {
     .name = "ssd",
     .text = "outputs 1 x N x 4 and 1 x N x (1 + classes), or 1 x N x classes",
     .words = "ssdlite ssd300 ssd_mobilenet ppyoloe ppyoloe+ damoyolo damo_yolo ultraface "
              "boxes_scores",
-    .prepare = prepare,
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_STRETCH, .std = {255, 255, 255}},
     .classes = classes,
     .decode = decode,
 };

@@ -60,16 +60,13 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return QB_OK;
 }
 
-static void prepare(qb_preprocess *p) {
-    p->resize = QB_RESIZE_STRETCH;
-    p->color = QB_COLOR_BGR;
-}
-
 const qb_box_decoder qb_box_decoder_yolofastest = {
     .name = "yolofastest",
     .text = "two outputs 1 x H x W x (15 + classes), or channels first",
     .words = "yolo_fastestv2 yolo-fastestv2 yolo_fastest yolo-fastest",
-    .prepare = prepare,
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_STRETCH,
+                                     .color = QB_COLOR_BGR,
+                                     .std = {255, 255, 255}},
     .classes = classes,
     .decode = decode,
 };

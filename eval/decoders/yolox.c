@@ -46,19 +46,16 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     return QB_OK;
 }
 
-/* Pixels as they are, BGR, the image in the upper left corner. */
-static void prepare(qb_preprocess *p) {
-    p->resize = QB_RESIZE_LETTERBOX;
-    p->anchor = QB_ANCHOR_TOPLEFT;
-    p->color = QB_COLOR_BGR;
-    for (int c = 0; c < 4; c++) p->std[c] = 1;
-}
-
 const qb_box_decoder qb_box_decoder_yolox = {
     .name = "yolox",
     .text = "an output 1 x N x (5 + classes), a box a cell",
     .words = "yolox_nano yolox_tiny yolox_s",
-    .prepare = prepare,
+    /* pixels as they are, the image in the upper left corner */
+    .images = &(const qb_preprocess){.resize = QB_RESIZE_LETTERBOX,
+                                     .anchor = QB_ANCHOR_TOPLEFT,
+                                     .pad = 114,
+                                     .color = QB_COLOR_BGR,
+                                     .std = {1, 1, 1}},
     .classes = classes,
     .decode = decode,
 };

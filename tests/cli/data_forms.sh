@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The same images in class folders, tar shards, TFRecord, LMDB and a table: the same record. Damage is
 # named, counted and left out; shards of a comparison and resumed calibrations have the same bytes.
-# ctest-labels: slow, ctest-timeout: 300
+# ctest-labels: slow, ctest-timeout: 300, ctest-cost: 20
 . "$1/tests/support/cli.sh"
 
 demo 5 5

@@ -5,7 +5,7 @@
 # ties of 8-bit outputs. onnxruntime runs 24 of its 26 convolutions in float, where the order of summing
 # settles ties; with integer sums and one rounding a QuantizeLinear, all in double precision, the file
 # reaches 44.8, as here, where onnxruntime has 45.2 (docs/onnx.md).
-# ctest-timeout: 600
+# ctest-timeout: 600, ctest-cost: 50
 # ctest-labels: e2e slow
 . "$1/tests/support/cli.sh"
 [ -d "${QB_SHARED:-}/imagenet1k-sample/val" ] || skip "no shared data in '${QB_SHARED:-}'"

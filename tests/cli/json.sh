@@ -66,7 +66,7 @@ gives 0 compare-part compare fp32 int8 --model model.onnx --data test --duration
 fits part part_1.json
 gives 0 compare merge part_1.json -o merged.json --no-figures
 rm part_1.json merged.json
-gives 0 search search --model model.onnx --data test --samples 2 --max-latency 100x --no-figures
+gives 0 search search --model model.onnx --data test --samples 2 --max-latency 100x --time-budget 1 --no-figures
 fits search model.search.json
 gives 0 gate gate --max-drop 90 --min-agreement 1 --min-sqnr 1 --max-latency-ratio 1000 --max-engine-size 64 --allow unstable --allow contention
 gives 3 gate gate --max-drop -100 --confidence pass

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The numbers of one engine are the same wherever they are said: build, inspect, bench, the record of
 # compare, the page.
-# ctest-timeout: 300, ctest-labels: slow
+# ctest-timeout: 300, ctest-cost: 20, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Outputs of the shared models and of the zoo beside onnxruntime's, at batch 1 and 8, and of what
 # `optimize` writes. QB_PYTHON: a python that has onnxruntime and onnx (default: python3).
-# ctest-timeout: 600
+# ctest-timeout: 600, ctest-cost: 50
 # ctest-labels: e2e slow
 . "$1/tests/support/cli.sh"
 

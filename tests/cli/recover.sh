@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # calibrate --recover and what takes the recovered model: compare, quantize --for, build.
-# ctest-timeout: 400, ctest-labels: slow
+# ctest-timeout: 400, ctest-cost: 50, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 demo 60 5
 cd demo || exit 1

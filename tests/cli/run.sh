@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest-timeout: 300, ctest-labels: plain
+# ctest-timeout: 300, ctest-cost: 20, ctest-labels: plain
 # run: the whole flow once, then only what a change makes stale.
 . "$1/tests/support/cli.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest-timeout: 300, ctest-labels: slow
+# ctest-timeout: 300, ctest-cost: 20, ctest-labels: slow
 # A comparison in parts is that of one machine, byte for byte but for latency; parts of something
 # else are refused by name.
 . "$1/tests/support/cli.sh"
