@@ -12,22 +12,6 @@
 #define PIECE 16                /* bytes */
 #define MOST (INT64_C(1) << 28) /* bytes of all rows */
 
-#define TACTICS(X)                                                                                 \
-    X(s8, wgmma, 128x128x128)                                                                      \
-    X(s8, wgmma, 128x64x128)                                                                       \
-    X(s8, mma, 128x128x64)                                                                         \
-    X(s8, mma, 128x64x64)                                                                          \
-    X(s8, mma_sliced, 16x64x64)                                                                    \
-    X(f16, wgmma, 128x128x128)                                                                     \
-    X(f16, wgmma, 128x64x128)                                                                      \
-    X(f16, mma, 128x128x64)                                                                        \
-    X(f16, mma, 128x64x64)                                                                         \
-    X(f16, mma_sliced, 16x64x64)
-
-#define DECLARE(TYPE, KERNEL, SIZE)                                                                \
-    extern const qb_tactic qb_tactic_cuda_conv_##TYPE##_##KERNEL##_##SIZE;
-TACTICS(DECLARE)
-
 typedef struct im2col_state {
     qb_kernel *conv;
     qb_cuda_im2col im2col;
@@ -166,7 +150,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     return QB_OK;
 }
 
-#define ROWS_TACTIC(SYMBOL, NAME, CONV)                                                            \
+#define WINDOW_ROWS(SYMBOL, NAME, CONV)                                                            \
+    extern const qb_tactic CONV;                                                                   \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
         return supports(&CONV, problem, constant);                                                 \
     }                                                                                              \
@@ -176,8 +161,24 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
         return create(cx, tactic, &CONV, problem, constant, threads, out);                         \
     }                                                                                              \
     QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_CONV, QB_EXACT);
-#define TACTIC(TYPE, KERNEL, SIZE)                                                                 \
-    ROWS_TACTIC(cuda_conv_##TYPE##_im2col_##KERNEL##_##SIZE,                                       \
-                "conv_" #TYPE ".im2col_" #KERNEL "_" #SIZE,                                        \
-                qb_tactic_cuda_conv_##TYPE##_##KERNEL##_##SIZE)
-TACTICS(TACTIC)
+
+WINDOW_ROWS(cuda_conv_s8_im2col_wgmma_128x128x128, "conv_s8.im2col_wgmma_128x128x128",
+            qb_tactic_cuda_conv_s8_wgmma_128x128x128)
+WINDOW_ROWS(cuda_conv_s8_im2col_wgmma_128x64x128, "conv_s8.im2col_wgmma_128x64x128",
+            qb_tactic_cuda_conv_s8_wgmma_128x64x128)
+WINDOW_ROWS(cuda_conv_s8_im2col_mma_128x128x64, "conv_s8.im2col_mma_128x128x64",
+            qb_tactic_cuda_conv_s8_mma_128x128x64)
+WINDOW_ROWS(cuda_conv_s8_im2col_mma_128x64x64, "conv_s8.im2col_mma_128x64x64",
+            qb_tactic_cuda_conv_s8_mma_128x64x64)
+WINDOW_ROWS(cuda_conv_s8_im2col_mma_sliced_16x64x64, "conv_s8.im2col_mma_sliced_16x64x64",
+            qb_tactic_cuda_conv_s8_mma_sliced_16x64x64)
+WINDOW_ROWS(cuda_conv_f16_im2col_wgmma_128x128x128, "conv_f16.im2col_wgmma_128x128x128",
+            qb_tactic_cuda_conv_f16_wgmma_128x128x128)
+WINDOW_ROWS(cuda_conv_f16_im2col_wgmma_128x64x128, "conv_f16.im2col_wgmma_128x64x128",
+            qb_tactic_cuda_conv_f16_wgmma_128x64x128)
+WINDOW_ROWS(cuda_conv_f16_im2col_mma_128x128x64, "conv_f16.im2col_mma_128x128x64",
+            qb_tactic_cuda_conv_f16_mma_128x128x64)
+WINDOW_ROWS(cuda_conv_f16_im2col_mma_128x64x64, "conv_f16.im2col_mma_128x64x64",
+            qb_tactic_cuda_conv_f16_mma_128x64x64)
+WINDOW_ROWS(cuda_conv_f16_im2col_mma_sliced_16x64x64, "conv_f16.im2col_mma_sliced_16x64x64",
+            qb_tactic_cuda_conv_f16_mma_sliced_16x64x64)
