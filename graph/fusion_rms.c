@@ -128,7 +128,8 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     int32_t in[2];
     if (!is_normal(rw, &rw->graph->nodes[index], &p)) return QB_OK;
     const qb_value *x = &rw->graph->values[p.x];
-    if (!qb_shape_known(&x->shape) || qb_shape_count(&x->shape) == 0 || p.axis >= x->shape.rank ||
+    if ((x->dtype != QB_DTYPE_F32 && x->q.n == 0) || !qb_shape_known(&x->shape) ||
+        qb_shape_count(&x->shape) == 0 || p.axis >= x->shape.rank ||
         !qb_shape_surely_equal(&x->shape, &rw->graph->values[rw->graph->nodes[index].out[0]].shape))
         return QB_OK;
     in[0] = p.x;
