@@ -11,8 +11,9 @@ typedef struct qb_cuda_recurrent_state {
 } qb_cuda_recurrent_state;
 
 /* recurrent_plan.c: how units and items are shared out among the blocks of a device. False where it
- * has no room for all blocks of a team at once. `p` has the sizes of the layer. */
-bool qb_cuda_recurrent_plan(qb_cuda_recurrent *p, const qb_cuda_device *device);
+ * has no room for all blocks of a team at once. `p` has the sizes of the layer. `clusters`: the
+ * program's code for the device has them. */
+bool qb_cuda_recurrent_plan(qb_cuda_recurrent *p, const qb_cuda_device *device, bool clusters);
 /* Columns of the sums of X W. */
 int64_t qb_cuda_recurrent_columns(const qb_cuda_recurrent *p);
 

@@ -98,7 +98,7 @@ static bool plan_alone(qb_cuda_recurrent *p, const qb_cuda_device *device) {
 
 /* R in registers: a thread has half a row's depth of words, so rows are in classes. Teams of eight
  * items where all run at once, else of sixteen. */
-static bool plan_stationary(qb_cuda_recurrent *p, const qb_cuda_device *device) {
+static bool plan_stationary(qb_cuda_recurrent *p, const qb_cuda_device *device, bool clusters) {
     static const struct {
         int32_t depth, blocks;
         bool wide; /* sixteen items have room, too */
@@ -107,7 +107,7 @@ static bool plan_stationary(qb_cuda_recurrent *p, const qb_cuda_device *device) 
     if (!p->f16 || !p->usual) return false;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         const int32_t blocks = classes[i].blocks;
-        if (p->hidden > classes[i].depth || (blocks > 1 && device->major < 9)) continue;
+        if (p->hidden > classes[i].depth || (blocks > 1 && !clusters)) continue;
         if (rows * classes[i].depth * 4 > INT32_MAX) return false; /* offsets have 32 bits */
         const int64_t teams = (int64_t)p->directions * pad(p->batch, 8) / 8;
         const bool wide = classes[i].wide && teams * blocks > device->multiprocessors;
@@ -119,9 +119,9 @@ static bool plan_stationary(qb_cuda_recurrent *p, const qb_cuda_device *device) 
     return false;
 }
 
-bool qb_cuda_recurrent_plan(qb_cuda_recurrent *p, const qb_cuda_device *device) {
+bool qb_cuda_recurrent_plan(qb_cuda_recurrent *p, const qb_cuda_device *device, bool clusters) {
     const int32_t items = p->batch < TEAM_ITEMS ? p->batch : TEAM_ITEMS;
-    if (plan_stationary(p, device)) return true;
+    if (plan_stationary(p, device, clusters)) return true;
     p->depth = pad(p->hidden, QB_CUDA_RECURRENT_DEPTH);
     if (plan_alone(p, device)) return true;
     p->alone = false;
