@@ -32,7 +32,9 @@ static const qb_node *part_node(const qb_rewrite *rw, int32_t value, int32_t use
     if (from < 0 || graph->values[value].kept || qb_uses_sole_user(graph, &rw->uses, value) != user)
         return NULL;
     const qb_node *node = &graph->nodes[from];
-    const qb_value *data = &graph->values[node->in[0]];
+    const int32_t x = qb_node_in(node, 0); /* what makes numbers has no input, Loop may have none */
+    if (x < 0) return NULL;
+    const qb_value *data = &graph->values[x];
     if (!qb_qparams_same(&graph->values[value].q, &data->q)) return NULL;
     while (node->out[output] != value) output++;
     if (qb_node_is(node, "Neg") && data->q.n == 0 && data->dtype == QB_DTYPE_F32)

@@ -42,6 +42,19 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
 /* The descriptor qb_tactic_SYMBOL of cuda.NAME with functions SYMBOL_supports and SYMBOL_create. */
 #define QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)                                              \
     QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, NULL)
+/* The same of supports(&INNER, problem, constant) and create(cx, tactic, &INNER, problem, ...): a
+ * tactic around another one, see qb_cuda_create_around. */
+#define QB_CUDA_TACTIC_AROUND(SYMBOL, NAME, KIND, EXACTNESS, INNER)                                \
+    extern const qb_tactic INNER;                                                                  \
+    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
+        return supports(&INNER, problem, constant);                                                \
+    }                                                                                              \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        return create(cx, tactic, &INNER, problem, constant, threads, out);                        \
+    }                                                                                              \
+    QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
 /* The same with SYMBOL_compete, of which SYMBOL_create is made. */
 #define QB_CUDA_TACTIC_COMPETING(SYMBOL, NAME, KIND, EXACTNESS)                                    \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \

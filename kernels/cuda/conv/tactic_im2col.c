@@ -151,16 +151,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
 }
 
 #define WINDOW_ROWS(SYMBOL, NAME, CONV)                                                            \
-    extern const qb_tactic CONV;                                                                   \
-    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
-        return supports(&CONV, problem, constant);                                                 \
-    }                                                                                              \
-    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
-                                     const qb_problem *problem, const bool *constant, int threads, \
-                                     qb_kernel **out) {                                            \
-        return create(cx, tactic, &CONV, problem, constant, threads, out);                         \
-    }                                                                                              \
-    QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_CONV, QB_EXACT);
+    QB_CUDA_TACTIC_AROUND(SYMBOL, NAME, QB_KIND_CONV, QB_EXACT, CONV);
 
 WINDOW_ROWS(cuda_conv_s8_im2col_wgmma_128x128x128, "conv_s8.im2col_wgmma_128x128x128",
             qb_tactic_cuda_conv_s8_wgmma_128x128x128)

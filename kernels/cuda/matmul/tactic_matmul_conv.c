@@ -116,21 +116,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     return QB_OK;
 }
 
-#define MATMUL(SYMBOL, NAME, EXACTNESS, CONV)                                                      \
-    extern const qb_tactic CONV;                                                                   \
-    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
-        return supports(&CONV, problem, constant);                                                 \
-    }                                                                                              \
-    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
-                                     const qb_problem *problem, const bool *constant, int threads, \
-                                     qb_kernel **out) {                                            \
-        return create(cx, tactic, &CONV, problem, constant, threads, out);                         \
-    }                                                                                              \
-    QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_MATMUL, EXACTNESS);
-
 #define TILE_TACTIC(SUFFIX, SMOOTH, SPLITK, EXACTNESS, TYPE, TILE)                                 \
-    MATMUL(cuda_matmul_##TYPE##_##TILE##SUFFIX, "matmul_" #TYPE "." #TILE #SUFFIX, EXACTNESS,      \
-           qb_tactic_cuda_conv_##TYPE##_##TILE##SUFFIX)
+    QB_CUDA_TACTIC_AROUND(cuda_matmul_##TYPE##_##TILE##SUFFIX, "matmul_" #TYPE "." #TILE #SUFFIX,  \
+                          QB_KIND_MATMUL, EXACTNESS, qb_tactic_cuda_conv_##TYPE##_##TILE##SUFFIX);
 #define QB_CUDA_TILE(ARCHITECTURE, KERNEL, TYPE, M, N, K, GROUPS, SCHEDULE, EPILOGUES, CONV,       \
                      MATMUL)                                                                       \
     QB_TILE_##MATMUL(TILE_TACTIC, TYPE, KERNEL##_##M##x##N##x##K)
