@@ -211,6 +211,24 @@ qb_status qb_rewrite_append_plain(qb_rewrite *rw, const char *op, const int32_t 
     return qb_rewrite_append(rw, qb_op_find(op, ""), in, in[1] < 0 ? 1 : 2, *out);
 }
 
+qb_status qb_rewrite_before(qb_rewrite *rw, int32_t index, int32_t side, int32_t view,
+                            const char *suffix) {
+    qb_graph *graph = rw->graph;
+    const int32_t from = graph->nodes[view].in[0], out = graph->nodes[index].out[0];
+    const qb_shape shape = graph->values[from].shape;
+    int32_t made;
+    QB_TRY(qb_rewrite_value(rw, out, suffix, &shape, &made));
+    graph->nodes[index].in[side] = from;
+    graph->nodes[index].out[0] = made;
+    graph->nodes[view].in[0] = made;
+    graph->nodes[view].out[0] = out;
+    qb_rewrite_touch(rw, index);
+    qb_rewrite_touch(rw, view);
+    rw->unsorted = true;
+    qb_rewrite_changed(rw);
+    return QB_OK;
+}
+
 static void *attr_slot(qb_rewrite *rw, int32_t node, const char *attr, qb_attr_type type) {
     const qb_node *n = &rw->graph->nodes[node];
     for (const qb_attr_desc *d = n->op->attrs; d && d->name; d++)

@@ -148,6 +148,10 @@ qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, con
 /* The same in floats, also where `like` is quantized. */
 qb_status qb_rewrite_plain(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
                            int32_t *out);
+/* Node `index` reads what `view` reads, in place of input `side`, which the view made for it alone,
+ * and the view makes the node's result of the new value, named with the suffix. */
+qb_status qb_rewrite_before(qb_rewrite *rw, int32_t index, int32_t side, int32_t view,
+                            const char *suffix);
 /* qb_rewrite_append of a node of the default domain whose result is such a new value; in[1] is -1
  * where it has one input. */
 qb_status qb_rewrite_append_plain(qb_rewrite *rw, const char *op, const int32_t in[2], int32_t like,

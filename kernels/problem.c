@@ -326,20 +326,39 @@ static void merge_loops(qb_strided_loops *l) {
     l->rank = rank > 0 ? rank : 1;
 }
 
+/* How many of a loop's elements lie in one dimension of the side: all, or those up to the next one,
+ * by which the loop is two. */
+static int64_t within(const side *s, int64_t n, int64_t stride) {
+    const int64_t size = stride < 0 ? -stride : stride;
+    int64_t inner = n;
+    for (int32_t d = 0; !s->rows && size > 0 && d < 3; d++)
+        if (s->row[d] > size && s->row[d] % size == 0 && n % (s->row[d] / size) == 0 &&
+            s->row[d] / size < inner)
+            inner = s->row[d] / size;
+    return inner;
+}
+
 bool qb_strided_loops_of(const qb_strided *strided, const qb_desc *in, const qb_desc *out,
                          qb_strided_loops *loops) {
     int64_t step = 1; /* of the result in row-major order */
     side from, to;
-    qb_strided_loops l = {.rank = strided->rank};
+    qb_strided_loops l = {.rank = 0};
     if (!side_of(in, strided->offset, &from) || !side_of(out, 0, &to)) return false;
     l.from_first = from.first;
     l.to_first = to.first;
     for (int32_t d = strided->rank - 1; d >= 0; d--) {
-        l.dim[d] = strided->dim[d];
-        if (!through(&from, l.dim[d], strided->stride[d], &l.from[d]) ||
-            !through(&to, l.dim[d], step, &l.to[d]))
-            return false;
-        step *= l.dim[d];
+        int64_t left = strided->dim[d], stride = strided->stride[d];
+        do { /* the innermost first */
+            const int64_t n = within(&to, within(&from, left, stride), step);
+            const int32_t at = l.rank++;
+            if (at == QB_MAX_RANK || !through(&from, n, stride, &l.from[at]) ||
+                !through(&to, n, step, &l.to[at]))
+                return false;
+            l.dim[at] = n;
+            left = n > 0 ? left / n : 0;
+            stride *= n;
+            step *= n;
+        } while (left > 1);
     }
     for (int32_t d = 1; d < l.rank; d++) /* by the result's memory */
         for (int32_t at = d; at > 0 && l.to[at - 1] < l.to[at]; at--) swap_loops(&l, at - 1, at);

@@ -225,8 +225,9 @@ typedef struct qb_strided_loops {
     int32_t rank;
     int64_t dim[QB_MAX_RANK], from[QB_MAX_RANK], to[QB_MAX_RANK], from_first, to_first;
 } qb_strided_loops;
-/* False where a layout that is not row-major (NHWC) takes a dimension of `strided` apart, or is
- * another one. */
+/* Where a layout that is not row-major (NHWC) takes a dimension of `strided` apart, that is two
+ * loops. False where it does so unevenly, where that makes more than QB_MAX_RANK, or where it is
+ * another layout. */
 bool qb_strided_loops_of(const qb_strided *strided, const qb_desc *in, const qb_desc *out,
                          qb_strided_loops *loops);
 

@@ -35,24 +35,6 @@ static bool is_of_channels(qb_rewrite *rw, int32_t index, int32_t side, int32_t 
                QB_AFFINE_NONE;
 }
 
-static qb_status swap(qb_rewrite *rw, int32_t index, int32_t side, int32_t view) {
-    qb_graph *graph = rw->graph;
-    const int32_t rows = graph->nodes[view].in[0], out = graph->nodes[index].out[0];
-    const qb_shape shape = graph->values[rows].shape;
-    int32_t scaled;
-    QB_TRY(qb_rewrite_value(rw, out, "_rows", &shape, &scaled));
-    graph->values[scaled].dtype = QB_DTYPE_F32;
-    graph->nodes[index].in[side] = rows;
-    graph->nodes[index].out[0] = scaled;
-    graph->nodes[view].in[0] = scaled;
-    graph->nodes[view].out[0] = out;
-    qb_rewrite_touch(rw, index);
-    qb_rewrite_touch(rw, view);
-    rw->unsorted = true;
-    qb_rewrite_changed(rw);
-    return QB_OK;
-}
-
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
@@ -67,7 +49,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         if (!numbers) return rw->cx->code;
         const bool moves = is_of_channels(rw, index, side, rank, channels, numbers);
         qb_free(numbers);
-        if (moves) return swap(rw, index, side, view);
+        if (moves) return qb_rewrite_before(rw, index, side, view, "_rows");
     }
     return QB_OK;
 }

@@ -463,6 +463,53 @@ static void every_failing_allocation_is_reported(void **state) {
     maker_release(&m);
 }
 
+/* --- unary-before-view ------------------------------------------------------------------------ */
+
+/* The feed-forward block of Mix-FFN: GELU becomes the convolution's epilogue. */
+static void functions_move_to_the_product_before_views(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 41);
+    const int32_t x = make_input(&m, "x", DIMS(2, 6, 3, 4));
+    const int32_t conv = make_conv(&m, "conv", x, DIMS(6, 6, 1, 1), true);
+    const int32_t flat = NODE(&m, "Reshape", "flat", conv, INTS(&m, "s", 2, 6, 12));
+    const int32_t rows = NODE(&m, "Transpose", "rows", flat);
+    SET_INTS(&m, "perm", 0, 2, 1);
+    make_output(&m, NODE(&m, "Sigmoid", "y", rows));
+    assert_int_equal(optimize(&m, "unary-before-view", TOLERANCE), 2);
+    const qb_node *sigmoid = &m.graph->nodes[0];
+    for (int32_t i = 0; i < m.graph->n_nodes; i++)
+        if (strcmp(m.graph->nodes[i].op->name, "Sigmoid") == 0) sigmoid = &m.graph->nodes[i];
+    assert_int_equal(sigmoid->in[0], conv);
+    assert_string_equal(node_writing(&m, "y")->op->name, "Transpose");
+    maker_release(&m);
+}
+
+/* No product, views and products that others read, another type, a view of a part. */
+static void other_functions_stay_behind_views(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 42);
+    const int32_t x = make_input(&m, "x", DIMS(2, 6, 3, 4));
+    make_output(&m, NODE(&m, "Relu", "a", NODE(&m, "Flatten", "af", NODE(&m, "Relu", "ar", x))));
+    const int32_t shared =
+        NODE(&m, "Flatten", "shared", make_conv(&m, "b", x, DIMS(6, 6, 1, 1), true));
+    make_output(&m, NODE(&m, "Relu", "b1", shared));
+    make_output(&m, NODE(&m, "Tanh", "b2", shared));
+    const int32_t read = make_conv(&m, "c", x, DIMS(6, 6, 1, 1), true);
+    make_output(&m, NODE(&m, "Relu", "c1", NODE(&m, "Flatten", "cf", read)));
+    make_output(&m, NODE(&m, "Tanh", "c2", read));
+    const int32_t part = NODE(&m, "Slice", "part", make_conv(&m, "d", x, DIMS(6, 6, 1, 1), true),
+                              INTS(&m, "from", 1), INTS(&m, "to", 2), INTS(&m, "axes", 2));
+    make_output(&m, NODE(&m, "Relu", "d1", part));
+    const int32_t number =
+        NODE(&m, "Flatten", "number", make_conv(&m, "e", x, DIMS(6, 6, 1, 1), true));
+    make_output(&m, NODE(&m, "Cast", "e1", number));
+    set_int(&m, "to", QB_DTYPE_F64);
+    assert_int_equal(optimize(&m, "unary-before-view", TOLERANCE), 0);
+    maker_release(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_disabled_pass_does_nothing),
@@ -483,6 +530,8 @@ int main(void) {
         cmocka_unit_test(repeated_elements_are_moved_before),
         cmocka_unit_test(a_joint_transpose_sinks_below_its_users),
         cmocka_unit_test(transposes_that_are_needed_stay),
+        cmocka_unit_test(functions_move_to_the_product_before_views),
+        cmocka_unit_test(other_functions_stay_behind_views),
         cmocka_unit_test(half_precision_is_computed_in_float),
         cmocka_unit_test(what_names_a_type_of_16_bits_keeps_it),
         cmocka_unit_test(what_is_cast_like_16_bits_rounds),

@@ -104,10 +104,28 @@ static void channels_last_are_rows(void **state) {
     assert_false(qb_strided_is_memory(&turn, &image, &rows));
 }
 
+/* Channels last stay so where a Reshape makes [N, C, H W] of [N, C, H, W], or back. */
+static void pixels_in_other_dimensions_are_channels_last(void **state) {
+    (void)state;
+    const qb_desc image = {
+        .dtype = QB_DTYPE_F32, .layout = QB_LAYOUT_NHWC, .shape = qb_shape_of(4, 2, 6, 5, 4)};
+    qb_desc line = image, other = image;
+    line.shape = qb_shape_of(3, 2, 6, 20);
+    other.shape = qb_shape_of(3, 2, 12, 10);
+    const qb_strided all = qb_strided_all(2 * 6 * 20);
+    assert_true(qb_strided_is_memory(&all, &image, &line));
+    assert_true(qb_strided_is_memory(&all, &line, &image));
+    assert_false(qb_strided_is_memory(&all, &image, &other));
+    other.layout = line.layout = QB_LAYOUT_ROW;
+    assert_false(qb_strided_is_memory(&all, &image, &line));
+    assert_true(qb_strided_is_memory(&all, &line, &other));
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(two_copies_are_one),
     cmocka_unit_test(a_shuffle_is_one_copy),
     cmocka_unit_test(channels_last_are_rows),
+    cmocka_unit_test(pixels_in_other_dimensions_are_channels_last),
 };
 
 QB_TEST_MAIN(tests)
