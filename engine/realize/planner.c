@@ -202,9 +202,23 @@ static void touch_all(qb_engine *e) {
         if (e->buffers[i].lasting) e->buffers[i].last = e->n_steps - 1;
 }
 
+/* Buffers of whole pages would begin at the same place in a page, and a load waits for a store
+ * before it whose address has the same last 12 bits: kernels that read and write at one pace, such
+ * as depthwise convolutions, took twice as long. */
+#define PAGE 4096
+#define STAGGER (3 * ALIGNMENT)
+
+static size_t staggered(size_t bytes) {
+    const size_t padded = qb_plan_padded(bytes);
+    return padded > 0 && padded % PAGE == 0 ? padded + STAGGER : bytes;
+}
+
 qb_status qb_engine_plan_memory(qb_ctx *cx, qb_engine *e) {
     if (e->device) QB_TRY(order(cx, e));
     touch_all(e);
+    for (int32_t i = 0; i < e->n_buffers; i++)
+        if (e->buffers[i].kind == QB_BUFFER_ARENA)
+            e->buffers[i].bytes = staggered(e->buffers[i].bytes);
     QB_TRY(qb_plan_memory(cx, QB_BUFFER_ARENA, e->buffers, e->n_buffers, e->n_steps,
                           &e->memory.arena, &e->memory.lower_bound));
     if (!e->device) return QB_OK;

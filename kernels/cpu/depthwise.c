@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "base/vector_loop.h"
+
 #define MOST_LANES 64  /* of a block */
+#define MOST_REPEATS 8 /* outputs of an input channel */
 #define FEW_PIXELS 128 /* their rows cannot be shared out evenly */
 
 bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch *arch) {
@@ -11,7 +14,9 @@ bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch 
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
     if (p->window.n < 1 || p->window.n > QB_SPATIAL || p->group < 2) return false;
-    if (p->group != x->shape.dim[1] || p->group != p->out.shape.dim[1]) return false;
+    if (p->group != x->shape.dim[1] || p->out.shape.dim[1] % p->group != 0 ||
+        p->out.shape.dim[1] > p->group * MOST_REPEATS)
+        return false;
     if (!constant[QB_IN_WEIGHT] || !qb_epilogue_supports(p)) return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(r)) return false;
@@ -40,13 +45,15 @@ static void describe(qb_dw *dw, const qb_problem *p) {
         dw->pad[d] = window.pad_begin[d];
     }
     dw->images = x->shape.dim[0];
-    dw->channels = x->shape.dim[1];
+    dw->channels = y->shape.dim[1];
+    dw->repeats = dw->channels / x->shape.dim[1];
     qb_cpu_spatial(&x->shape, dw->in);
     qb_cpu_spatial(&y->shape, dw->out);
     dw->element = qb_dtype_size(x->dtype);
     int64_t out_size = (int64_t)qb_dtype_size(y->dtype);
-    dw->in_stride = qb_cpu_channels(x) * (int64_t)dw->element;
-    dw->in_offset = x->channel_offset * (int64_t)dw->element;
+    dw->data_stride = qb_cpu_channels(x) * (int64_t)dw->element;
+    dw->data_offset = x->channel_offset * (int64_t)dw->element;
+    dw->in_stride = dw->repeats > 1 ? dw->channels * (int64_t)dw->element : dw->data_stride;
     dw->out_stride = qb_cpu_channels(y) * out_size;
     dw->out_offset = y->channel_offset * out_size;
     if (!qb_problem_has(p, QB_IN_RESIDUAL)) return;
@@ -172,6 +179,41 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return QB_OK;
 }
 
+/* ---- several outputs of a channel: the data with each channel as often ---- */
+
+/* to[i * n + k] = from[i] for k < n, for elements of a type. */
+#define DEFINE_REPEAT(NAME, TYPE)                                                                  \
+    QB_LOOP(NAME, (const TYPE *from, int64_t count, int64_t n, TYPE *to), (from, count, n, to)) {  \
+        if (n == 2)                                                                                \
+            for (int64_t i = 0; i < count; i++) to[2 * i] = to[2 * i + 1] = from[i];               \
+        else                                                                                       \
+            for (int64_t i = 0; i < count; i++)                                                    \
+                for (int64_t k = 0; k < n; k++) to[i * n + k] = from[i];                           \
+    }
+DEFINE_REPEAT(repeat_f32, float)
+DEFINE_REPEAT(repeat_bytes, uint8_t)
+
+typedef struct repetition {
+    const qb_dw *dw;
+    const char *data;
+    char *to;
+} repetition;
+
+/* A row of pixels. */
+static void repeat_task(int64_t task, void *argument) {
+    const repetition *r = argument;
+    const qb_dw *dw = r->dw;
+    const int64_t count = dw->channels / dw->repeats;
+    for (int64_t p = task * dw->in[2]; p < (task + 1) * dw->in[2]; p++) {
+        const char *from = r->data + p * dw->data_stride;
+        char *to = r->to + p * dw->in_stride;
+        if (dw->integer)
+            repeat_bytes((const uint8_t *)from, count, dw->repeats, (uint8_t *)to);
+        else
+            repeat_f32((const float *)(const void *)from, count, dw->repeats, (float *)(void *)to);
+    }
+}
+
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* The first pixel of a row of the data; NULL outside of it. */
@@ -267,8 +309,12 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     (void)cx;
     const qb_dw *dw = kernel->state;
     bool residual = dw->epilogue.residual != QB_DTYPE_NONE;
+    const char *data = (const char *)args->in[QB_IN_DATA] + dw->data_offset;
+    repetition r = {.dw = dw, .data = data, .to = args->workspace};
+    if (dw->repeats > 1)
+        qb_workers_run(args->workers, dw->images * dw->in[0] * dw->in[1], repeat_task, &r);
     job j = {.dw = dw,
-             .in = (const char *)args->in[QB_IN_DATA] + dw->in_offset,
+             .in = dw->repeats > 1 ? r.to : data,
              .out = (char *)args->out + dw->out_offset,
              .residual =
                  residual ? (const char *)args->in[QB_IN_RESIDUAL] + dw->residual_offset : NULL,
@@ -295,6 +341,10 @@ qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
         return cx->code;
     }
     kernel->packed_bytes = dw->packed_bytes;
+    if (dw->repeats > 1)
+        kernel->workspace_bytes =
+            (size_t)(dw->images * dw->in[0] * dw->in[1] * dw->in[2]) * (size_t)dw->in_stride +
+            QB_BUFFER_SLACK;
     kernel->packing_id = 1; /* the image has no part in it */
     kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
     if (dw->epilogue.residual == dw->epilogue.out && dw->out_stride == dw->residual_stride &&

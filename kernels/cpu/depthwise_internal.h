@@ -1,6 +1,7 @@
-/* Depthwise convolution (one input and one output channel a group) over channels-last data. Each
- * channel is its own small filter, so vectors run along the channels; bound by loads and, for
- * quantized values, by the shuffles that bring taps side by side.
+/* Depthwise convolution (one input channel a group, and one output channel or a few) over
+ * channels-last data. Each channel is its own small filter, so vectors run along the channels;
+ * bound by loads and, for quantized values, by the shuffles that bring taps side by side. Of
+ * several outputs a group each reads a copy of its channel.
  *
  * Taps outside the data read a row of zeros (of zero points), so there is one code path and one
  * correction for the zero point. */
@@ -54,7 +55,10 @@ struct qb_dw {
     int64_t images, channels, in[QB_SPATIAL], out[QB_SPATIAL];
     int64_t kernel[QB_SPATIAL], stride[QB_SPATIAL], dilation[QB_SPATIAL], pad[QB_SPATIAL];
     int64_t taps, groups; /* groups of taps */
-    int64_t in_stride, in_offset, out_stride, out_offset, residual_stride, residual_offset;
+    int64_t
+        repeats; /* output channels of an input channel; above 1: `in_stride` is of the copies */
+    int64_t data_stride, data_offset, in_stride;
+    int64_t out_stride, out_offset, residual_stride, residual_offset;
     size_t element;
     int32_t zero;
     qb_epilogue epilogue;

@@ -104,36 +104,62 @@ static void plane_apply(const job *j, int64_t image, int64_t chunk, int64_t chan
     }
 }
 
-/* ---- channels last: blocks of channels, pixel by pixel ---- */
+/* ---- channels last: blocks of channels, and of as many pixels as have few ---- */
+
+typedef struct pixel_block {
+    int64_t first, n;       /* pixels of the chunk */
+    int64_t some, together; /* channels, pixels of a block */
+} pixel_block;
+
+static pixel_block pixels_of(const norm *w, int64_t chunk, int64_t channel) {
+    pixel_block b = {.first = chunk * w->chunk, .together = 1};
+    b.n = qb_min64(w->chunk, w->plane - b.first);
+    b.some = qb_min64(QB_CHAIN_BLOCK, w->channels - channel);
+    if (b.some == w->channels) b.together = QB_CHAIN_BLOCK / b.some;
+    return b;
+}
+
+/* The channels' numbers for each pixel of a block. */
+static void repeat(const pixel_block *b, const float *channels, float *to) {
+    for (int64_t i = 0; i < b->together; i++)
+        memcpy(to + i * b->some, channels, (size_t)b->some * sizeof(float));
+}
 
 static void pixel_moments(const job *j, int64_t image, int64_t chunk, int64_t channel) {
     const norm *w = j->w;
-    const int64_t first = chunk * w->chunk, n = qb_min64(w->chunk, w->plane - first);
-    const int64_t some = qb_min64(QB_CHAIN_BLOCK, w->channels - channel);
-    const char *from = j->data + ((image * w->plane + first) * w->channels + channel) * w->in_size;
-    float made[QB_CHAIN_BLOCK], sum[2][QB_CHAIN_BLOCK] = {{0}}, center[QB_CHAIN_BLOCK] = {0};
-    for (int pass = 0; pass < 2; pass++) {
-        for (int64_t p = 0; p < n; p++)
-            add_rows(block(w, from + p * w->channels * w->in_size, some, made), center, some,
-                     pass == 1, sum[pass]);
-        for (int64_t c = 0; c < some && pass == 0; c++) center[c] = sum[0][c] / (float)n;
-    }
+    const pixel_block b = pixels_of(w, chunk, channel);
+    const char *from =
+        j->data + ((image * w->plane + b.first) * w->channels + channel) * w->in_size;
+    float made[QB_CHAIN_BLOCK], mean[QB_CHAIN_BLOCK], center[QB_CHAIN_BLOCK] = {0};
     moments *m = &j->part[(image * w->chunks + chunk) * w->channels + channel];
-    for (int64_t c = 0; c < some; c++) m[c] = (moments){(double)center[c], (double)sum[1][c]};
+    for (int pass = 0; pass < 2; pass++) {
+        float sum[QB_CHAIN_BLOCK] = {0};
+        for (int64_t p = 0; p < b.n; p += b.together) {
+            const int64_t n = qb_min64(b.together, b.n - p) * b.some;
+            add_rows(block(w, from + p * w->channels * w->in_size, n, made), center, n, pass == 1,
+                     sum);
+        }
+        for (int64_t i = b.some; i < b.together * b.some; i++) sum[i % b.some] += sum[i];
+        for (int64_t c = 0; c < b.some; c++)
+            if (pass == 0)
+                mean[c] = sum[c] / (float)b.n;
+            else
+                m[c] = (moments){(double)mean[c], (double)sum[c]};
+        repeat(&b, mean, center);
+    }
 }
 
 static void pixel_apply(const job *j, int64_t image, int64_t chunk, int64_t channel) {
     const norm *w = j->w;
-    const int64_t first = chunk * w->chunk, n = qb_min64(w->chunk, w->plane - first);
-    const int64_t some = qb_min64(QB_CHAIN_BLOCK, w->channels - channel);
-    const int64_t start = (image * w->plane + first) * w->channels + channel;
-    const float *by = j->factors + image * 3 * w->channels + channel;
-    float made[QB_CHAIN_BLOCK], to[QB_CHAIN_BLOCK] = {0};
-    for (int64_t p = 0; p < n; p++) {
-        const int64_t at = start + p * w->channels;
-        apply(block(w, j->data + at * w->in_size, some, made), by, by + w->channels,
-              by + 2 * w->channels, some, to);
-        qb_chain_write(&w->quantized, to, some, j->out + at * w->out_size);
+    const pixel_block b = pixels_of(w, chunk, channel);
+    const int64_t start = (image * w->plane + b.first) * w->channels + channel;
+    float made[QB_CHAIN_BLOCK], to[QB_CHAIN_BLOCK] = {0}, by[3][QB_CHAIN_BLOCK];
+    for (int i = 0; i < 3; i++)
+        repeat(&b, j->factors + (image * 3 + i) * w->channels + channel, by[i]);
+    for (int64_t p = 0; p < b.n; p += b.together) {
+        const int64_t at = start + p * w->channels, n = qb_min64(b.together, b.n - p) * b.some;
+        apply(block(w, j->data + at * w->in_size, n, made), by[0], by[1], by[2], n, to);
+        qb_chain_write(&w->quantized, to, n, j->out + at * w->out_size);
     }
 }
 

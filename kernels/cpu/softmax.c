@@ -19,7 +19,8 @@ static void run_generic(const qb_softmax *s, const float *in, float *out) {
             if (v > max || isnan(v)) max = v;
         }
         for (int64_t k = 0; k < s->n; k++) {
-            out[k * s->inner] = expf(in[k * s->inner] - max);
+            const float d = in[k * s->inner] - max;
+            out[k * s->inner] = d < QB_SOFTMAX_FAR ? 0.0f : expf(d);
             sum += out[k * s->inner];
         }
         if (s->zero_nan && isnan(sum))

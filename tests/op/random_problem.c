@@ -187,7 +187,7 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     p->group = 1;
     if (!c->wide && random_chance(rng, 35)) { /* depthwise */
         p->group = channels;
-        outputs = channels * (random_chance(rng, 80) ? 1 : 2);
+        outputs = channels * (random_chance(rng, 75) ? 1 : random_between(rng, 2, 4));
     } else if (!c->wide && random_chance(rng, 20)) {
         p->group = random_between(rng, 2, 3);
         channels = p->group * random_between(rng, 1, 20);
@@ -403,11 +403,15 @@ static void fill(qb_rng *rng, const qb_desc *desc, void *data, double spread) {
     }
 }
 
-/* Masks everything in about every fourth line of a softmax that makes 0 of such lines. */
+/* Masks by -100 about every fourth element of a softmax, and everything in about every fourth line
+ * of one that makes 0 of such lines. */
 static void mask_lines(qb_rng *rng, random_case *c) {
     const qb_problem *p = &c->problem;
     const qb_shape *shape = &c->in[0].shape;
-    if (p->kind != QB_KIND_SOFTMAX || !p->zero_nan || c->in[0].dtype != QB_DTYPE_F32) return;
+    if (p->kind != QB_KIND_SOFTMAX || c->in[0].dtype != QB_DTYPE_F32) return;
+    for (int64_t i = 0; i < qb_shape_count(shape); i++)
+        if (random_chance(rng, 25)) ((float *)c->data[0])[i] -= 100.0f;
+    if (!p->zero_nan) return;
     int64_t outer = 1, inner = 1, n = shape->dim[p->axis];
     for (int32_t d = 0; d < p->axis; d++) outer *= shape->dim[d];
     for (int32_t d = p->axis + 1; d < shape->rank; d++) inner *= shape->dim[d];

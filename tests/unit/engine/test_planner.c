@@ -103,11 +103,41 @@ static void networks_waste_at_most_a_twentieth(void **state) {
     }
 }
 
+/* What a step reads and what it writes do not begin at the same place in a page. */
+static void buffers_of_pages_are_staggered(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_step steps[3] = {0};
+    qb_value_layout layouts[4] = {0};
+    int32_t number[] = {0, 1, 2, 3};
+    qb_buffer buffers[4] = {0};
+    qb_engine engine = {.steps = steps,
+                        .n_steps = 3,
+                        .layouts = layouts,
+                        .n_layouts = 4,
+                        .buffers = buffers,
+                        .n_buffers = 4};
+    qb_ctx_init(&cx);
+    for (int32_t i = 0; i < 4; i++) {
+        buffers[i] = (qb_buffer){.kind = QB_BUFFER_ARENA, .bytes = 8192, .first = 3, .last = -1};
+        layouts[i].buffer = i;
+    }
+    for (int32_t s = 0; s < 3; s++) {
+        steps[s].n_in = steps[s].n_out = 1;
+        steps[s].in = &number[s];
+        steps[s].out = &number[s + 1];
+    }
+    assert_ok(&cx, qb_engine_plan_memory(&cx, &engine));
+    for (int32_t i = 1; i < 4; i++)
+        assert_int_not_equal(buffers[i].offset % 4096, buffers[i - 1].offset % 4096);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_alive_is_overwritten),
         cmocka_unit_test(many_buffers_are_placed_in_a_sweep),
         cmocka_unit_test(networks_waste_at_most_a_twentieth),
+        cmocka_unit_test(buffers_of_pages_are_staggered),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);
