@@ -123,6 +123,10 @@ qb_status qb_fuse_rolls(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
  * the operator is of opset 23. What vanishes is as below. */
 qb_status qb_fuse_rms_norms(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
+/* The same, and group normalization written with InstanceNormalization between Reshapes becomes
+ * GroupNormalization, with factors and terms of channels behind it. What vanishes is as below. */
+qb_status qb_fuse_norms(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* Attention written as MatMul, Softmax and MatMul, with what splits and joins heads around them,
  * becomes one Attention node wherever `accept` takes its problem (as qb_node_problem poses it). For
  * engines that have a kernel for it: the values inside are gone, so that nobody can observe them.

@@ -138,6 +138,41 @@ static void trace_data(const qb_graph *graph, bool *from_data) {
     }
 }
 
+/* What the bound graph has once its norms are one node each; NULL where sizes come with the data.
+ */
+static qb_status fuse_norms(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
+    const size_t n = (size_t)graph->n_inputs;
+    int32_t n_norms;
+    QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
+    if (!shapes) return cx->code;
+    for (size_t i = 0; i < n; i++) {
+        shapes[i] = graph->values[graph->inputs[i]].shape;
+        for (int32_t d = 0; d < shapes[i].rank; d++)
+            if (shapes[i].dim[d] < 0) shapes[i].dim[d] = 1;
+    }
+    if (qb_graph_bind_sharing(cx, graph, shapes, out) != QB_OK) {
+        if (cx->code == QB_STATUS_NOMEM) return cx->code;
+        qb_ctx_clear(cx);
+        return QB_OK;
+    }
+    return qb_fuse_norms(cx, *out, &n_norms);
+}
+
+/* Marks what vanishes where an engine computes a norm of several nodes as one step: in floats. */
+static qb_status mark_inside(qb_ctx *cx, qb_quant_state *s) {
+    QB_RELEASED(qb_graph_free_at) qb_graph *fused = NULL;
+    QB_TRY(fuse_norms(cx, s->graph, &fused));
+    if (!fused) return QB_OK;
+    for (int32_t v = 0; v < s->n_values; v++) s->inside[v] = s->producer[v] >= 0;
+    for (int32_t i = 0; i < fused->n_nodes; i++)
+        for (int32_t k = 0; k < fused->nodes[i].n_out; k++) {
+            const int32_t out = fused->nodes[i].out[k];
+            const int32_t v = out < 0 ? -1 : qb_graph_find_value(s->graph, fused->values[out].name);
+            if (v >= 0) s->inside[v] = false;
+        }
+    return QB_OK;
+}
+
 static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
     const qb_target *target = s->options->target;
     s->activations = target ? target->activations : s->options->activations;
@@ -150,10 +185,11 @@ static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
     s->quantized = qb_arena_alloc(cx, arena, n, sizeof *s->quantized);
     s->producer = qb_arena_alloc(cx, arena, n, sizeof *s->producer);
     s->from_data = qb_arena_alloc(cx, arena, n, sizeof *s->from_data);
+    s->inside = qb_arena_alloc(cx, arena, n, sizeof *s->inside);
     s->asked_16 = qb_arena_alloc(cx, arena, n, sizeof *s->asked_16);
     s->in_16_bits = qb_arena_alloc(cx, arena, n, sizeof *s->in_16_bits);
     s->params_16 = qb_arena_alloc(cx, arena, n, sizeof *s->params_16);
-    if (!s->rule || !s->quantized || !s->producer || !s->from_data || !s->asked_16 ||
+    if (!s->rule || !s->quantized || !s->producer || !s->from_data || !s->inside || !s->asked_16 ||
         !s->in_16_bits || !s->params_16)
         return cx->code;
     trace_data(s->graph, s->from_data);
@@ -164,6 +200,7 @@ static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
         for (int32_t o = 0; qb_quant_output(s, i, o, &value); o++)
             if (value >= 0) s->producer[value] = i;
     }
+    QB_TRY(mark_inside(cx, s));
     return ask_16(cx, s);
 }
 

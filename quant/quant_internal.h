@@ -24,6 +24,7 @@ typedef struct qb_quant_state {
     bool *asked_16;        /* 16 bits are asked for, in case that it is quantized */
     bool *in_16_bits;      /* it gets them: a float behind which Q/DQ nodes stand */
     qb_qparams *params_16; /* of these */
+    bool *inside;          /* engines compute it within a step, in floats */
     bool *from_data;       /* computed from the model's inputs, and not from their shapes alone */
 } qb_quant_state;
 

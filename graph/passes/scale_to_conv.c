@@ -21,13 +21,20 @@ static int32_t scaled(const qb_graph *graph, const qb_node *node, int64_t n, dou
     return -1;
 }
 
+/* Does the normalization of groups that makes the value take in what scales its channels? */
+static bool is_group_norm(const qb_rewrite *rw, int32_t value) {
+    const int32_t view = qb_rewrite_from(rw, value, "Reshape");
+    return view >= 0 &&
+           qb_rewrite_from(rw, rw->graph->nodes[view].in[0], "InstanceNormalization") >= 0;
+}
+
 static qb_status rewrite(qb_rewrite *rw, int32_t add, int32_t mul, int64_t n, double *work) {
     const qb_graph *graph = rw->graph;
     double *scale = work, *shift = work + n;
     bool varies = false;
     scaled(graph, &graph->nodes[add], n, shift, &varies);
     const int32_t x = scaled(graph, &graph->nodes[mul], n, scale, &varies);
-    if (x < 0 || !varies) return QB_OK;
+    if (x < 0 || !varies || is_group_norm(rw, x)) return QB_OK;
     QB_TRY(qb_affine_conv(rw, add, x, n, scale, shift));
     qb_rewrite_kill(rw, mul);
     qb_rewrite_changed(rw);

@@ -8,6 +8,7 @@
  *   fuses convolutions with quantized outputs only, those are quantized wherever they go.
  * - A target that fuses a convolution with the sum behind it gets that operand in float, also where
  *   open shapes kept the two in groups of their own.
+ * - Inside of a normalization that engines compute as one step values are floats.
  * - Where that is asked for, values without a range stay float, and values get 16 bits: for the
  *   groups around them they are floats. */
 
@@ -93,7 +94,7 @@ static bool is_skipped(const qb_quant_state *s, int32_t value) {
 
 static bool may_quantize(const qb_quant_state *s, int32_t value) {
     return qb_quant_is_activation(s, value) && !qb_graph_is_output(s->graph, value) &&
-           !is_skipped(s, value);
+           !s->inside[value] && !is_skipped(s, value);
 }
 
 /* *changed where it becomes one of 8 bits. */

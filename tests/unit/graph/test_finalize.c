@@ -47,10 +47,39 @@ static void group_norms_take_quantized_values(void **state) {
             NODE(&m, "InstanceNormalization", "norm", parts, make_uniform(&m, "g", DIMS(3), 0.5, 2),
                  make_random(&m, "b", DIMS(3)));
         const int32_t back = NODE(&m, "Reshape", "back", norm, INTS(&m, "from", 2, 6, 4, 5));
+        make_quantized(&m, back, 0.03f, 128);
         make_output(&m, NODE(&m, "Relu", "y", back));
         assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
         assert_int_equal(count_op(m.graph, "GroupNormalization"), !odd);
         if (!odd) expect_input(&m, "back", 0, "r");
+        maker_release(&m);
+    }
+}
+
+/* As PyTorch writes them: factors and terms of the channels behind the Reshape, the last result
+ * quantized; a term for each element stays, and so does one behind what others read. */
+static void group_norms_take_in_factors_of_channels(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        maker m;
+        maker_init(&m, 6);
+        const int32_t x = make_input(&m, "x", DIMS(2, 6, 4, 5));
+        const int32_t parts = NODE(&m, "Reshape", "parts", x, INTS(&m, "to", 0, 3, -1));
+        const int32_t norm =
+            NODE(&m, "InstanceNormalization", "norm", parts, make_uniform(&m, "g", DIMS(3), 0.5, 2),
+                 make_random(&m, "b", DIMS(3)));
+        const int32_t back = NODE(&m, "Reshape", "back", norm, INTS(&m, "from", 2, 6, 4, 5));
+        const int32_t scaled =
+            NODE(&m, "Mul", "scaled", make_random(&m, "gain", DIMS(6, 1, 1)), back);
+        const int32_t shifted =
+            NODE(&m, "Sub", "shifted", scaled, make_random(&m, "shift", DIMS(1, 6, 1, 1)));
+        if (shared) make_output(&m, NODE(&m, "Relu", "s", scaled));
+        make_output(&m, NODE(&m, "Add", "y", shifted, make_random(&m, "all", DIMS(6, 4, 5))));
+        assert_true(finalize(&m) > 0);
+        assert_int_equal(count_op(m.graph, "GroupNormalization"), 1);
+        assert_int_equal(count_op(m.graph, "Mul"), 0);
+        assert_int_equal(count_op(m.graph, "Sub"), shared);
+        assert_int_equal(count_op(m.graph, "Add"), 1);
         maker_release(&m);
     }
 }
@@ -245,6 +274,7 @@ static void dense_concats_share_their_beginning(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(three_nodes_are_a_group_norm),
     cmocka_unit_test(group_norms_take_quantized_values),
+    cmocka_unit_test(group_norms_take_in_factors_of_channels),
     cmocka_unit_test(sums_read_before_an_expand),
     cmocka_unit_test(other_sizes_stay),
     cmocka_unit_test(boxes_are_filled_from_padding),

@@ -193,6 +193,38 @@ static void graph_outputs_and_what_float_operators_read_stay_float(void **state)
     small_release(&s);
 }
 
+/* RMS normalization between two layers: engines compute it in one step, whose inner values no
+ * rounding takes apart, though the product with the gains could be one of integers. The batch is
+ * open. */
+static void what_one_step_computes_inside_stays_float(void **state) {
+    (void)state;
+    small s;
+    small_init(&s);
+    const float two = 2, epsilon = 1e-5f, gain[4] = {1, 2, 3, 4}, weight[16] = {1, -1, 0.5f, 2};
+    const int32_t w = small_constant(&s, "w", "4x4", weight);
+    const int32_t x = small_input(&s, "x", "-1x3x4");
+    const int32_t a = NODE(&s, "MatMul", "a", x, w);
+    const int32_t square = NODE(&s, "Pow", "square", a, small_constant(&s, "two", "", &two));
+    const int32_t axes = qb_graph_add_constant(&s.cx, s.graph, "axes", QB_DTYPE_S64,
+                                               &(qb_shape){1, {1}}, (int64_t[]){-1});
+    const int32_t mean = NODE(&s, "ReduceMean", "mean", square, axes);
+    const int32_t spread =
+        NODE(&s, "Add", "spread", mean, small_constant(&s, "epsilon", "", &epsilon));
+    const int32_t normal = NODE(&s, "Div", "normal", a, NODE(&s, "Sqrt", "root", spread));
+    const int32_t y = NODE(&s, "Mul", "y", normal, small_constant(&s, "gain", "4", gain));
+    small_output(&s, NODE(&s, "MatMul", "z", y, w));
+    small_range(&s, "x", -1, 1);
+    small_range(&s, "a", -1, 1);
+    small_range(&s, "y", -1, 1);
+    small_range(&s, "normal", -1, 1);
+    small_quantize(&s, NULL);
+    expect_params(&s, "y", QB_DTYPE_U8, 2.0 / 255, 128);
+    expect_float(&s, "normal");
+    expect_float(&s, "square");
+    assert_int_equal(s.report.quantized, 2);
+    small_release(&s);
+}
+
 /* conv -> sigmoid -> mul -> conv stays in integers; Exp is computed in float, so what it reads need
  * not be rounded. */
 static void elementwise_operators_between_integers_are_integers(void **state) {
@@ -533,6 +565,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(moved_from_outside_counts),
     cmocka_unit_test(all_outputs_of_a_split_share),
     cmocka_unit_test(graph_outputs_and_what_float_operators_read_stay_float),
+    cmocka_unit_test(what_one_step_computes_inside_stays_float),
     cmocka_unit_test(elementwise_operators_between_integers_are_integers),
     cmocka_unit_test(schemes_and_per_tensor_weights),
     cmocka_unit_test(scales_of_channels_share_nothing),
