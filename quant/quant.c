@@ -16,6 +16,9 @@ static const qb_quant_step *const steps[] = {
 #undef QB_QUANT_STEP
 };
 
+#define ANY_BATCH 2
+#define ANY_SIZE 64
+
 /* ---- parameters of a range ---- */
 
 void qb_affine_params(qb_range range, qb_act_scheme scheme, int bits, float *scale, int32_t *zero) {
@@ -138,9 +141,9 @@ static void trace_data(const qb_graph *graph, bool *from_data) {
     }
 }
 
-/* What the bound graph has once its norms are one node each; NULL where sizes come with the data.
- */
-static qb_status fuse_norms(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
+/* The graph as engines bind it, its norms one node each; NULL where sizes come with the data. Sizes
+ * that are open here are any. */
+static qb_status bind_any(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
     const size_t n = (size_t)graph->n_inputs;
     int32_t n_norms;
     QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
@@ -148,7 +151,7 @@ static qb_status fuse_norms(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
     for (size_t i = 0; i < n; i++) {
         shapes[i] = graph->values[graph->inputs[i]].shape;
         for (int32_t d = 0; d < shapes[i].rank; d++)
-            if (shapes[i].dim[d] < 0) shapes[i].dim[d] = 1;
+            if (shapes[i].dim[d] < 0) shapes[i].dim[d] = d == 0 ? ANY_BATCH : ANY_SIZE;
     }
     if (qb_graph_bind_sharing(cx, graph, shapes, out) != QB_OK) {
         if (cx->code == QB_STATUS_NOMEM) return cx->code;
@@ -158,18 +161,23 @@ static qb_status fuse_norms(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
     return qb_fuse_norms(cx, *out, &n_norms);
 }
 
-/* Marks what vanishes where an engine computes a norm of several nodes as one step: in floats. */
+/* Marks what vanishes where an engine, which knows all shapes, computes several nodes as one step:
+ * it is in floats. */
 static qb_status mark_inside(qb_ctx *cx, qb_quant_state *s) {
-    QB_RELEASED(qb_graph_free_at) qb_graph *fused = NULL;
-    QB_TRY(fuse_norms(cx, s->graph, &fused));
-    if (!fused) return QB_OK;
+    QB_RELEASED(qb_graph_free_at) qb_graph *bound = NULL;
+    QB_TRY(bind_any(cx, s->graph, &bound));
+    if (!bound) return QB_OK;
+    QB_RELEASED(qb_groups_release) qb_groups groups = {0};
+    QB_TRY(qb_fuse(cx, bound, &groups));
     for (int32_t v = 0; v < s->n_values; v++) s->inside[v] = s->producer[v] >= 0;
-    for (int32_t i = 0; i < fused->n_nodes; i++)
-        for (int32_t k = 0; k < fused->nodes[i].n_out; k++) {
-            const int32_t out = fused->nodes[i].out[k];
-            const int32_t v = out < 0 ? -1 : qb_graph_find_value(s->graph, fused->values[out].name);
+    for (int32_t g = 0; g < groups.n; g++) {
+        const qb_node *last = &bound->nodes[groups.group[g].node[groups.group[g].n_nodes - 1]];
+        for (int32_t k = 0; k < last->n_out; k++) {
+            const char *name = last->out[k] < 0 ? NULL : bound->values[last->out[k]].name;
+            const int32_t v = name ? qb_graph_find_value(s->graph, name) : -1;
             if (v >= 0) s->inside[v] = false;
         }
+    }
     return QB_OK;
 }
 

@@ -1,8 +1,8 @@
-/* Convolutions whose windows are copied apart first: those of few channels, which no tile of a
- * Tensor Core takes as they lie, and those whose windows lie side by side (the patches of a vision
- * transformer). Each window becomes a row in the workspace, and a 1x1 convolution of Tensor Cores
- * does the rest. What lies around the image is there as the zero point, so that it folds into the
- * bias as it does in that one. */
+/* Convolutions whose windows are copied apart first: those of few channels or of an odd number,
+ * which no tile of a Tensor Core takes as they lie, and those whose windows lie side by side (the
+ * patches of a vision transformer). Each window becomes a row in the workspace, and a 1x1
+ * convolution of Tensor Cores does the rest. What lies around the image is there as the zero point,
+ * so that it folds into the bias as it does in that one. */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"
@@ -28,20 +28,23 @@ static bool is_channels_last(const qb_desc *d) {
     return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
 }
 
-/* Tiles of Tensor Cores take windows of eight channels and more as they lie; where windows lie side
- * by side, nothing is read twice. */
+/* Tiles of Tensor Cores take pixels of whole pieces as they lie, and windows of eight channels and
+ * more; where windows lie side by side, nothing is read twice. */
 static bool is_for_rows(const qb_problem *p) {
     const qb_window *w = &p->window;
-    if (p->kind != QB_KIND_CONV || p->group != 1 || w->n != 2 || w->kernel[0] * w->kernel[1] == 1 ||
+    if (p->kind != QB_KIND_CONV || p->group != 1 || w->n != 2 ||
         p->in[QB_IN_DATA].channel_total != 0 || !is_channels_last(&p->in[QB_IN_DATA]) ||
         !is_channels_last(&p->out) || p->in[QB_IN_DATA].shape.rank != 4)
         return false;
+    const int64_t channels = p->in[QB_IN_DATA].shape.dim[1];
+    const int64_t bytes = channels * (int64_t)qb_dtype_size(p->in[QB_IN_DATA].dtype);
+    if (w->kernel[0] * w->kernel[1] == 1) return bytes % PIECE != 0;
     bool side_by_side = true;
     for (int32_t d = 0; d < 2; d++) {
         if (w->dilation[d] != 1) return false;
         side_by_side &= w->kernel[d] == w->stride[d] && w->pad_begin[d] == 0;
     }
-    return side_by_side || p->in[QB_IN_DATA].shape.dim[1] % 8 != 0;
+    return side_by_side || channels % 8 != 0;
 }
 
 static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) {

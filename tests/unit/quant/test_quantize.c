@@ -225,6 +225,29 @@ static void what_one_step_computes_inside_stays_float(void **state) {
     small_release(&s);
 }
 
+/* A sum that a product takes in once shapes are known: the product's own result is never there. */
+static void sums_of_open_shapes_are_not_rounded_twice(void **state) {
+    (void)state;
+    small s;
+    small_init(&s);
+    const float weight[16] = {1, -1, 0.5f, 2};
+    const int32_t w = small_constant(&s, "w", "4x4", weight);
+    const int32_t x = small_input(&s, "x", "-1x3x4");
+    const int32_t shape = qb_graph_add_constant(&s.cx, s.graph, "shape", QB_DTYPE_S64,
+                                                &(qb_shape){1, {3}}, (int64_t[]){-1, 3, 4});
+    const int32_t a = NODE(&s, "MatMul", "a", x, w);
+    const int32_t v = NODE(&s, "Reshape", "v", NODE(&s, "Softmax", "p", a), shape);
+    const int32_t m = NODE(&s, "MatMul", "m", v, w);
+    const int32_t y = NODE(&s, "Add", "y", m, a);
+    small_output(&s, NODE(&s, "MatMul", "z", y, w));
+    static const char *const names[] = {"x", "a", "p", "v", "m", "y"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) small_range(&s, names[i], -1, 1);
+    small_quantize(&s, NULL);
+    expect_float(&s, "m");
+    expect_params(&s, "y", QB_DTYPE_U8, 2.0 / 255, 128);
+    small_release(&s);
+}
+
 /* conv -> sigmoid -> mul -> conv stays in integers; Exp is computed in float, so what it reads need
  * not be rounded. */
 static void elementwise_operators_between_integers_are_integers(void **state) {
@@ -565,6 +588,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(moved_from_outside_counts),
     cmocka_unit_test(all_outputs_of_a_split_share),
     cmocka_unit_test(graph_outputs_and_what_float_operators_read_stay_float),
+    cmocka_unit_test(sums_of_open_shapes_are_not_rounded_twice),
     cmocka_unit_test(what_one_step_computes_inside_stays_float),
     cmocka_unit_test(elementwise_operators_between_integers_are_integers),
     cmocka_unit_test(schemes_and_per_tensor_weights),
