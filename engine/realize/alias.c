@@ -27,7 +27,16 @@ static qb_status alias_rows(qb_lowering *b, const qb_group *group) {
     return from < 0 ? b->cx->code : add_view(b, group, from, QB_LAYOUT_ROW);
 }
 
-/* Some channels of what lies on the host channels last: kernels read them where they are. */
+/* Tiles of a device copy pieces of this many bytes. */
+#define PIECE 16
+
+static bool is_of_pieces(const qb_desc *part) {
+    const int64_t size = (int64_t)qb_dtype_size(part->dtype);
+    return part->channel_offset * size % PIECE == 0 && part->channel_total * size % PIECE == 0 &&
+           part->shape.dim[1] * size % PIECE == 0;
+}
+
+/* Some channels of what lies channels last: kernels read them where they are. */
 static qb_status alias_channels(qb_lowering *b, const qb_group *group, const qb_strided *moved,
                                 bool *done) {
     const qb_engine *e = b->engine;
@@ -36,6 +45,7 @@ static qb_status alias_channels(qb_lowering *b, const qb_group *group, const qb_
         qb_desc part = e->layouts[id].desc;
         part.shape = b->graph->values[group->out].shape;
         if (!qb_strided_is_channels(moved, &e->layouts[id].desc, &part)) continue;
+        if (e->device && (!qb_layout_on_device(e, id) || !is_of_pieces(&part))) continue;
         *done = true;
         return add_part(b, group, id, &part);
     }
@@ -49,11 +59,12 @@ qb_status qb_lower_alias(qb_lowering *b, const qb_group *group, bool *done) {
     const qb_engine *e = b->engine;
     qb_strided moved;
     const bool moves = qb_group_strided(b->graph, group, &moved);
-    if (moves && !e->device) QB_TRY(alias_channels(b, group, &moved, done));
+    if (moves) QB_TRY(alias_channels(b, group, &moved, done));
     if (*done) return QB_OK;
     *done = true;
     for (int32_t id = moves ? b->value[group->in[0]].layout : -1; id >= 0; id = e->layouts[id].next)
         for (int32_t i = 0; qb_layout_on_device(e, id) == (e->device != NULL) && i < 2; i++) {
+            if (layouts[i] == QB_LAYOUT_NHWC && b->value[group->out].only_rows) continue;
             const qb_desc out = qb_lower_desc(b, group->out, layouts[i]);
             if (qb_strided_is_memory(&moved, &e->layouts[id].desc, &out))
                 return add_view(b, group, id, layouts[i]);

@@ -223,7 +223,7 @@ static void add_strided_candidates(qb_lowering *b, const qb_group *group, const 
         in->channel_total = have->channel_total;
         if (last) p->out.layout = QB_LAYOUT_NHWC;
         if (last && padded) p->out = *padded;
-        if (last && (!is_spatial(&p->out.shape) ||
+        if (last && (!is_spatial(&p->out.shape) || b->value[group->out].only_rows ||
                      (moves ? !qb_strided_keeps_pixels(&p->strided, in, &p->out)
                             : in->shape.rank != p->out.shape.rank)))
             f->n--;

@@ -1,6 +1,6 @@
 /* Matrix products with a constant second operand as 1x1 convolutions: rows are pixels, columns
- * output channels. Takes what the convolution takes: u8 or s8 data and s8 weights, or f16. Rows that
- * are no multiple of 16 bytes become so in the workspace (im2col). */
+ * output channels. Takes what the convolution takes: u8 or s8 data and s8 weights, or f16. Rows
+ * that are no multiple of 16 bytes become so in the workspace (im2col). */
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/conv/tile_tactics.h"
 
