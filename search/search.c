@@ -587,8 +587,8 @@ static qb_status check_limits(qb_ctx *cx, const searcher *s) {
                        "labels, or --max-latency alone");
     if (!isnan(l->min_agreement) && isnan(score->agreement))
         return qb_fail(cx, QB_STATUS_USAGE,
-                       "--min-agreement: the output has no classes; limit --max-drop or "
-                       "--max-latency alone");
+                       "--min-agreement: the task has scores of its own, or the output has no "
+                       "classes; limit --max-drop or --max-latency alone");
     return QB_OK;
 }
 
