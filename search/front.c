@@ -4,13 +4,18 @@
 
 #include "search/search.h"
 
+/* What was not measured is less than anything, and alike. */
+static int compare(double a, double b) {
+    if (isnan(a) || isnan(b)) return !isnan(a) - !isnan(b);
+    return (a > b) - (a < b);
+}
+
 /* Is a more accurate than b by what is limited, else by SQNR? */
 static int compare_accuracy(const qb_search_limits *l, const qb_search_score *a,
                             const qb_search_score *b) {
-    if (!isnan(l->max_drop) && a->drop != b->drop) return a->drop < b->drop ? 1 : -1;
-    if (!isnan(l->min_agreement) && a->agreement != b->agreement)
-        return a->agreement > b->agreement ? 1 : -1;
-    return a->sqnr_db > b->sqnr_db ? 1 : a->sqnr_db < b->sqnr_db ? -1 : 0;
+    int order = isnan(l->max_drop) ? 0 : compare(-a->drop, -b->drop);
+    if (order == 0 && !isnan(l->min_agreement)) order = compare(a->agreement, b->agreement);
+    return order != 0 ? order : compare(a->sqnr_db, b->sqnr_db);
 }
 
 static bool limits_accuracy(const qb_search_limits *l) {

@@ -576,6 +576,22 @@ static qb_status start(qb_ctx *cx, searcher *s) {
     return status == QB_OK ? measure(cx, s) : status;
 }
 
+/* Nothing could keep to a limit of what these data do not tell. */
+static qb_status check_limits(qb_ctx *cx, const searcher *s) {
+    const qb_search_limits *l = &s->o->limits;
+    const qb_search_score *score = &s->out->point[s->out->integers].score;
+    if (!isnan(l->max_drop) && isnan(score->drop))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--max-drop (0.5 where no limit is given): nothing says what the samples "
+                       "are, so no drop can be measured; limit --min-agreement, which needs no "
+                       "labels, or --max-latency alone");
+    if (!isnan(l->min_agreement) && isnan(score->agreement))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--min-agreement: the task has scores of its own, or the output has no "
+                       "classes; limit --max-drop or --max-latency alone");
+    return QB_OK;
+}
+
 static qb_status sensitivity(qb_ctx *cx, searcher *s) {
     s->base_noise = noise_of(s->out->point[s->out->integers].score.sqnr_db);
     if (is_late(s)) return QB_OK;
@@ -604,6 +620,7 @@ static void say(const qb_ctx *cx, const searcher *s, int round) {
 
 static qb_status search_all(qb_ctx *cx, searcher *s) {
     QB_TRY(start(cx, s));
+    QB_TRY(check_limits(cx, s));
     QB_TRY(sensitivity(cx, s));
     for (int round = 0; round < ROUNDS && !is_late(s); round++) {
         QB_TRY(propose_round(cx, s, round));

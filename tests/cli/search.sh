@@ -117,6 +117,9 @@ complains "expected milliseconds such as 2.5, or times all integers such as 1.15
 expect 2 "${search[@]}" --confidence maybe
 expect 2 "${search[@]}" --precision fp32
 complains 'expected int8'
+mkdir unlabelled && cp test/circle/*.png unlabelled
+expect 2 "${search[@]}" --data unlabelled
+complains 'no drop can be measured; limit --min-agreement'
 expect 2 "${search[@]}" -o file.json
 complains 'name a folder'
 done_testing

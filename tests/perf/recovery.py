@@ -37,9 +37,11 @@ MODELS = {  # file, calibration data, evaluation data, limits of the search (Non
     "yunet": ("tasks/models/yunet_n_dynamic", COCO.format("calib"), COCO.format("val"),
               ["--max-latency", "1.10x"]),
     "vww": ("models/vww_96", COCO.format("calib"), COCO.format("val"),
-            ["--min-agreement", "99", "--max-latency", "1.10x"]),
+            ["--max-latency", "1.10x"]),
     "ultraface": ("models/ultraface_rfb_320", COCO.format("calib"), COCO.format("val"),
                   ["--max-latency", "1.10x"]),
+    "kws": ("models/kws_dscnn", "calib.npz", "val.npz",
+            ["--min-agreement", "99", "--max-latency", "1.10x"]),  # data: see kws_clips.py
 }
 ACCURACY = ("top1", "ap", "miou", "agreement", "refound", "sqnr")
 
@@ -100,14 +102,19 @@ def own(options, name, folder):
     file, calibration, evaluation, limits = MODELS[name]
     shared = options.shared
     model = shared / (file + ".onnx")
-    data = ["--data", str(shared / calibration)]
+    data_folder = shared
+    if name == "kws":
+        import kws_clips
+        kws_clips.write(shared, folder)
+        data_folder = folder
+    data = ["--data", str(data_folder / calibration)]
     out = {"calibration": calibration, "evaluation": evaluation}
     out["recover"] = kept(folder / "recover.kept", lambda: run(
         options, folder, "recover", "calibrate", "--model", str(model), *data, "--method", "auto",
         "--recover"))
     recovery = json.loads((folder / "recover.json").read_text())["recovery"]
     out["recover"]["steps"] = recovery["steps"]
-    data = ["--data", str(shared / evaluation)]
+    data = ["--data", str(data_folder / evaluation)]
     precisions = ["fp32", "int8:auto", "int8:auto+recover"]
     if limits and not options.no_search:
         out["search"] = kept(folder / "search.kept", lambda: run(

@@ -80,6 +80,11 @@ static void a_point_of_the_front_has_no_better_one(void **state) {
     points[3].score.drop = NAN;
     qb_search_judge(&l, &search);
     assert_true(search.point[search.picked].time.ratio == 1.30);
+    make_points(points, &search); /* where nothing was, noise decides */
+    for (int i = 0; i < POINTS; i++) points[i].score.drop = NAN;
+    qb_search_judge(&l, &search);
+    assert_int_equal(search.picked, -1);
+    assert_true(points[0].on_front && points[POINTS - 1].on_front);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
