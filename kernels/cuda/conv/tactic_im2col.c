@@ -28,17 +28,32 @@ static bool is_channels_last(const qb_desc *d) {
     return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
 }
 
+/* A line of pixels is an image of one row. */
+static qb_shape as_image(const qb_shape *s) {
+    if (s->rank != 3) return *s;
+    return (qb_shape){.rank = 4, .dim = {s->dim[0], s->dim[1], 1, s->dim[2]}};
+}
+
+static qb_window as_plane(const qb_window *w) {
+    if (w->n != 1) return *w;
+    return (qb_window){.n = 2,
+                       .kernel = {1, w->kernel[0]},
+                       .stride = {1, w->stride[0]},
+                       .dilation = {1, w->dilation[0]},
+                       .pad_begin = {0, w->pad_begin[0]},
+                       .pad_end = {0, w->pad_end[0]}};
+}
+
 /* Tiles of Tensor Cores take pixels of whole pieces as they lie, and windows of eight channels and
  * more; where windows lie side by side, nothing is read twice. */
-static bool is_for_rows(const qb_problem *p) {
-    const qb_window *w = &p->window;
-    if (p->kind != QB_KIND_CONV || p->group != 1 || w->n != 2 ||
-        p->in[QB_IN_DATA].channel_total != 0 || !is_channels_last(&p->in[QB_IN_DATA]) ||
-        !is_channels_last(&p->out) || p->in[QB_IN_DATA].shape.rank != 4)
+static bool is_for_rows(const qb_problem *p, const qb_window *w) {
+    const qb_desc *x = &p->in[QB_IN_DATA];
+    if (p->kind != QB_KIND_CONV || p->group != 1 || w->n != 2 || x->channel_total != 0 ||
+        !is_channels_last(x) || !is_channels_last(&p->out) || x->shape.rank != p->window.n + 2)
         return false;
-    const int64_t channels = p->in[QB_IN_DATA].shape.dim[1];
-    const int64_t bytes = channels * (int64_t)qb_dtype_size(p->in[QB_IN_DATA].dtype);
-    if (w->kernel[0] * w->kernel[1] == 1) return bytes % PIECE != 0;
+    const int64_t channels = x->shape.dim[1];
+    if (w->kernel[0] * w->kernel[1] == 1)
+        return channels * (int64_t)qb_dtype_size(x->dtype) % PIECE != 0;
     bool side_by_side = true;
     for (int32_t d = 0; d < 2; d++) {
         if (w->dilation[d] != 1) return false;
@@ -48,14 +63,14 @@ static bool is_for_rows(const qb_problem *p) {
 }
 
 static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) {
-    if (!is_for_rows(p) || !constant[QB_IN_WEIGHT] || p->n_in > 4) return false;
-    const int64_t *x = p->in[QB_IN_DATA].shape.dim, *y = p->out.shape.dim;
-    const qb_window *w = &p->window;
+    const qb_window window = as_plane(&p->window), *w = &window;
+    if (!is_for_rows(p, w) || !constant[QB_IN_WEIGHT] || p->n_in > 4) return false;
+    const qb_shape image = as_image(&p->in[QB_IN_DATA].shape), result = as_image(&p->out.shape);
+    const int64_t *x = image.dim, *y = result.dim;
     const int64_t size = (int64_t)qb_dtype_size(p->in[QB_IN_DATA].dtype);
     qb_cuda_value data;
-    if (!qb_shape_known(&p->in[QB_IN_DATA].shape) || (size != 1 && size != 2) ||
-        !qb_cuda_value_of(&p->in[QB_IN_DATA], &data) ||
-        qb_shape_count(&p->in[QB_IN_DATA].shape) > INT32_MAX)
+    if (!qb_shape_known(&image) || (size != 1 && size != 2) ||
+        !qb_cuda_value_of(&p->in[QB_IN_DATA], &data) || qb_shape_count(&image) > INT32_MAX)
         return false;
     const int64_t elements = w->kernel[0] * w->kernel[1] * x[1];
     const int64_t pieces = (elements * size + PIECE - 1) / PIECE;
@@ -83,6 +98,9 @@ static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) 
     to->in[QB_IN_DATA].layout = QB_LAYOUT_NHWC;
     to->in[QB_IN_DATA].shape = (qb_shape){.rank = 4, .dim = {x[0], k, y[2], y[3]}};
     to->in[QB_IN_WEIGHT].shape = (qb_shape){.rank = 4, .dim = {y[1], k, 1, 1}};
+    to->problem.out.shape = result;
+    if (qb_problem_has(p, QB_IN_RESIDUAL))
+        to->in[QB_IN_RESIDUAL].shape = as_image(&p->in[QB_IN_RESIDUAL].shape);
     return true;
 }
 
@@ -98,7 +116,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     const qb_desc *weight = &kernel->problem.in[QB_IN_WEIGHT];
     const int64_t *dim = weight->shape.dim;
     size_t size = qb_dtype_size(weight->dtype);
-    const int64_t taps = dim[2] * dim[3];
+    const int64_t taps = dim[2] * (weight->shape.rank > 3 ? dim[3] : 1);
     const int64_t k = s->conv->problem.in[QB_IN_WEIGHT].shape.dim[1];
     char *rows = qb_alloc(cx, (size_t)(dim[0] * k) + 1, size); /* zeros */
     if (!rows) return QB_STATUS_NOMEM;
