@@ -54,6 +54,9 @@ typedef struct qb_dnnl_state {
 /* QB_OK, or an error that names the call. What oneDNN does not implement is UNSUPPORTED. */
 qb_status qb_dnnl_check(qb_ctx *cx, dnnl_status_t status, const char *what);
 
+/* Its implementations count in 32 bits and divide by what a larger dimension leaves there: such a
+ * one is QB_STATUS_UNSUPPORTED. */
+qb_status qb_dnnl_check_size(qb_ctx *cx, int rank, const int64_t *dims);
 /* The description of a tensor, or of a slice within its buffer. Layout ANY becomes format any. */
 qb_status qb_dnnl_desc(qb_ctx *cx, const qb_desc *desc, dnnl_memory_desc_t *md);
 qb_status qb_dnnl_row(qb_ctx *cx, dnnl_data_type_t type, int rank, const int64_t *dims,
