@@ -56,7 +56,8 @@ typedef struct qb_opt {
 
 /* Parses argv[1..argc) into `options` (already holding the defaults). Accepts --name value,
  * --name=value, -n value, -nvalue, "--" and mixed positional arguments, which are gathered in
- * `rest`; with `rest` NULL the command takes none. "-" alone is positional, letters of flags may be
+ * `rest`; with `rest` NULL the command takes none. A text whose `argument` is LIST or ends in ",..."
+ * is given once. "-" alone is positional, letters of flags may be
  * bundled (-qv). The table ends with a row whose name is NULL. Every error is QB_STATUS_USAGE and
  * says what was expected; an unknown option names the nearest known one.
  * `also` (NULL: none) is a second table of options that are taken, but that no help lists. A
