@@ -167,9 +167,16 @@ qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
                                 int threads, const_dnnl_op_desc_t op, int32_t first,
                                 qb_kernel **out);
 
-/* oneDNN works on as many threads as OpenMP would take by default on this thread; sets that and
- * returns what it was. */
-int qb_dnnl_threads_set(const qb_dnnl_state *s);
+/* What OpenMP is told on this thread. */
+typedef struct qb_dnnl_threads {
+    int threads, dynamic, levels;
+} qb_dnnl_threads;
+
+/* oneDNN works on as many threads as OpenMP would take by default on this thread, and computes a
+ * part of the result alone where it then gets fewer (OMP_DYNAMIC, OMP_MAX_ACTIVE_LEVELS, a caller
+ * that is in a team itself): sets that and returns what it was. */
+qb_dnnl_threads qb_dnnl_threads_set(const qb_dnnl_state *s);
+void qb_dnnl_threads_restore(const qb_dnnl_threads *before);
 qb_status qb_dnnl_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
 void qb_dnnl_slot_free(const qb_dnnl_state *s, qb_dnnl_slot *slot);
 /* Last: makes the first slot. */
