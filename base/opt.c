@@ -193,7 +193,25 @@ static qb_status list_add(const parser *ps, qb_opt_list *list, const char *what,
     return QB_OK;
 }
 
+/* One text holds the whole list: a second would replace the first in silence. */
+static qb_status check_whole(const parser *ps, const qb_opt *opt, const char *text) {
+    const char *what = opt->argument ? opt->argument : "", *before;
+    const size_t n = strlen(what);
+    if (strcmp(what, "LIST") != 0 && (n < 4 || strcmp(what + n - 4, ",...") != 0)) return QB_OK;
+    memcpy(&before, ps->options + opt->offset, sizeof before);
+    for (int i = 1; before && i < ps->argc; i++) { /* a default lies elsewhere */
+        const bool given = before >= ps->argv[i] && before <= ps->argv[i] + strlen(ps->argv[i]);
+        if (given && strcmp(before, text) != 0)
+            return qb_fail(ps->cx, QB_STATUS_USAGE,
+                           "option --%s: '%s' would replace '%s': give one list, with a comma "
+                           "between them",
+                           opt->name, text, before);
+    }
+    return QB_OK;
+}
+
 static qb_status set_value(const parser *ps, const qb_opt *opt, const char *text) {
+    if (opt->type == QB_OPT_STRING) QB_TRY(check_whole(ps, opt, text));
     switch (opt->type) {
     case QB_OPT_INT: QB_TRY(set_int(ps, opt, text)); break;
     case QB_OPT_DOUBLE: QB_TRY(set_double(ps, opt, text)); break;

@@ -221,11 +221,16 @@ qb_status qb_ranges_write_json(qb_ctx *cx, const qb_ranges *ranges, json_t *root
                                json_t *(*value)(const qb_named_range *range), qb_strbuf *out) {
     json_t *tensors = json_object();
     qb_status status = QB_OK;
-    json_object_set_new(root, key, tensors);
-    for (int32_t i = 0; i < ranges->n && status == QB_OK; i++)
-        if (json_object_set_new(tensors, ranges->item[i].name, value(&ranges->item[i])) != 0)
+    for (int32_t i = 0; i < ranges->n && status == QB_OK; i++) {
+        json_t *one = value(&ranges->item[i]);
+        if (!one)
+            status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+        else if (json_object_set_new(tensors, ranges->item[i].name, one) != 0)
             status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name of tensor '%s' is not UTF-8",
                              ranges->item[i].name);
+    }
+    if (json_object_set_new(root, key, tensors) != 0 && status == QB_OK)
+        status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     QB_FREED char *text =
         status == QB_OK ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);

@@ -96,22 +96,29 @@ static qb_status check_json(qb_ctx *cx, const qb_common *options) {
     return later ? QB_OK : qb_file_can_write(cx, options->json);
 }
 
-static bool is_output(const char *word) {
-    static const char *const names[] = {"--output",        "-o",
-                                        "--json",          "--dot",
-                                        "--junit",         "--exportTimes",
-                                        "--exportProfile", "--exportLayerInfo",
-                                        "--exportOutput"};
-    const size_t n = strcspn(word, "=");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && memcmp(names[i], word, n) == 0) return true;
-    return false;
+/* What the option at `i` lets be written, NULL where it is no such option; *n: the length of its
+ * name in the word. */
+static const char *output_at(int argc, char **argv, int i, size_t *n) {
+    static const char *const names[] = {"--output",          "--json",        "--dot",
+                                        "--junit",           "--exportTimes", "--exportProfile",
+                                        "--exportLayerInfo", "--exportOutput"};
+    const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : "";
+    if (word[0] == '-' && word[1] != '-') { /* -o FILE, -oFILE, -qo FILE */
+        *n = 1 + strspn(word + 1, "qv") + 1;
+        if (word[*n - 1] != 'o') return NULL;
+        return word[*n] ? word + *n : next;
+    }
+    *n = strcspn(word, "=");
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strlen(names[k]) == *n && memcmp(names[k], word, *n) == 0)
+            return word[*n] ? word + *n + 1 : next;
+    return NULL;
 }
 
 /* Some commands make another of what they read: their -o may be that. */
 static bool is_in_place(const qb_command *command, const char *word) {
     static const char *const names[] = {"optimize", "calibrate", "calib merge"};
-    if (strncmp(word, "-o", 2) != 0 && strncmp(word, "--output", 8) != 0) return false;
+    if (word[1] == '-' && strncmp(word, "--output", 8) != 0) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(command->name, names[i]) == 0) return true;
     return false;
@@ -156,25 +163,33 @@ qb_status qb_argument_is(qb_ctx *cx, const qb_opt_list *arguments, const char *o
     return QB_OK;
 }
 
-/* What the output option at `i` names. */
-static const char *output_path(int argc, char **argv, int i) {
-    const char *value = strchr(argv[i], '=');
-    return value ? value + 1 : i + 1 < argc ? argv[i + 1] : "";
+/* A file of that name beside a model is read as its sidecar; only `init` means that. */
+static qb_status check_no_sidecar(qb_ctx *cx, int n, const char *option, const char *to) {
+    static const char json[] = ".json";
+    const size_t length = strlen(to), stem = length - (sizeof json - 1);
+    if (length < sizeof json || strcmp(to + stem, json) != 0) return QB_OK;
+    QB_FREED char *model = qb_format(cx, "%.*s.onnx", (int)stem, to);
+    if (!model) return cx->code;
+    if (!qb_path_exists(model)) return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE,
+                   "%.*s %s: would be read as the sidecar of %s: name another file", n, option, to,
+                   model);
 }
 
 /* Fails where an output would replace a file that the same command line gives to be read, or
  * another output. */
 static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
-        const size_t n = strcspn(argv[i], "=");
-        if (!is_output(argv[i]) || is_in_place(command, argv[i])) continue;
-        const char *to = output_path(argc, argv, i);
-        if (qb_path_is_dir(to)) continue;
+        size_t n, m;
+        const char *to = output_at(argc, argv, i, &n);
+        if (!to || qb_path_is_dir(to)) continue;
+        if (command != &qb_command_init) QB_TRY(check_no_sidecar(cx, (int)n, argv[i], to));
+        if (is_in_place(command, argv[i])) continue;
         for (int k = i + 1; k < argc; k++) {
-            const size_t m = strcspn(argv[k], "=");
+            const char *other = output_at(argc, argv, k, &m);
             const bool same = m == n && memcmp(argv[k], argv[i], n) == 0; /* the last one counts */
-            if (same || !is_output(argv[k]) || strcmp(to, "-") == 0) continue;
-            if (strcmp(to, output_path(argc, argv, k)) == 0)
+            if (same || !other || strcmp(to, "-") == 0) continue;
+            if (strcmp(to, other) == 0)
                 return qb_fail(cx, QB_STATUS_USAGE,
                                "%.*s %s: %.*s names the same file: name another", (int)n, argv[i],
                                to, (int)m, argv[k]);
@@ -182,8 +197,8 @@ static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, 
         for (int k = 1; k < argc; k++) {
             const char *value = *argv[k] == '-' ? strchr(argv[k], '=') : NULL;
             const char *from = value ? value + 1 : argv[k];
-            const bool follows = is_output(argv[k - 1]) && !strchr(argv[k - 1], '=');
-            const bool reads = !is_output(argv[k]) && !follows;
+            const bool follows = output_at(argc, argv, k - 1, &m) == argv[k];
+            const bool reads = !output_at(argc, argv, k, &m) && !follows;
             if (reads && qb_path_is_same(to, from))
                 return would_replace(cx, (int)n, argv[i], to, from);
         }

@@ -81,11 +81,13 @@ qb_status qb_shards_expand(qb_ctx *cx, const char *pattern, char ***names, size_
         qb_free(e.name[0]);
         e.name[0] = qb_strdup(cx, pattern);
     }
+    if (status != QB_OK || !e.name[0]) {
+        qb_shards_free(e.name, e.n);
+        return cx->code;
+    }
     *names = e.name;
     *n = e.n;
-    if (status == QB_OK && e.name[0]) return QB_OK;
-    qb_shards_free(e.name, e.n);
-    return cx->code;
+    return QB_OK;
 }
 
 static bool has_suffix(const char *name, const char *const *suffix) {

@@ -5,6 +5,7 @@
  * and before such operators as they like; moving quantized values and converting them later gives
  * the same as the other way round, for each element becomes what it would have become. Where there
  * is a choice, quantized values are moved: they are smaller. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/fusion.h"
@@ -93,6 +94,23 @@ static bool is_useless(const qb_graph *graph, const qb_node *node) {
     for (int32_t d = 0; kind == QB_KIND_MATMUL && d < w->shape.rank - 2; d++)
         items *= w->shape.dim[d];
     return x->q.n != 1 || items != 1 || (w->q.n > 1 && w->q.axis != axis);
+}
+
+/* Kernels add an integer bias to the sums of products as it is: a tool may have given it any scale.
+ */
+static bool is_bias_of_sums(const qb_graph *graph, const qb_node *node, int32_t weight) {
+    const int32_t in = qb_node_in(node, 2);
+    const qb_qparams *x = &graph->values[node->in[0]].q, *w = &graph->values[weight].q;
+    const qb_qparams *bias = in < 0 ? NULL : &graph->values[in].q;
+    if (!bias || bias->n == 0 || x->n == 0 || w->n == 0) return true;
+    const double factor = (double)qb_node_float(node, "alpha", 1) * (double)x->scale[0];
+    for (int32_t i = 0; i < (w->n > bias->n ? w->n : bias->n); i++) {
+        const int32_t of_bias = bias->n > 1 ? i : 0;
+        const double wanted = factor * (double)w->scale[w->n > 1 ? i : 0];
+        if (fabs((double)bias->scale[of_bias] - wanted) > 1e-5 * fabs(wanted)) return false;
+        if (bias->zero && bias->zero[of_bias] != 0) return false;
+    }
+    return true;
 }
 
 /* Constants are part of what the operator computes with, and not moved or combined element by
@@ -211,7 +229,9 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         QB_TRY(make_float(rw, index, 0)); /* data that are constant */
         if (is_useless(graph, &graph->nodes[index])) QB_TRY(make_float(rw, index, weight));
         const int32_t w = qb_node_in(&graph->nodes[index], weight);
-        if (w >= 0 && qb_value_is_plain(graph, w)) return make_float(rw, index, 2); /* bias */
+        if (w >= 0 &&
+            (qb_value_is_plain(graph, w) || !is_bias_of_sums(graph, &graph->nodes[index], w)))
+            return make_float(rw, index, 2); /* bias */
     }
     node = &graph->nodes[index];
     if (qb_node_is(node, "LogSoftmax")) return split_log_softmax(rw, index);

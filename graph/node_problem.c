@@ -236,7 +236,8 @@ static bool lower_recurrent(const qb_graph *graph, const qb_node *node, qb_probl
     layer->batch_first = qb_node_int(node, "layout", 0) != 0;
     layer->input_forget = qb_node_int(node, "input_forget", 0) != 0;
     layer->linear_before_reset = qb_node_int(node, "linear_before_reset", 0) != 0;
-    layer->clip = qb_node_float(node, "clip", 0);
+    const float clip = qb_node_float(node, "clip", INFINITY);
+    layer->clip = isfinite(clip) ? clip : 0;
     p->n_in = node->n_in;
     if (!qb_shape_known(x) || !qb_shape_known(r)) return false;
     p->out = (qb_desc){.dtype = QB_DTYPE_F32, .layout = QB_LAYOUT_ROW, .q.axis = -1};

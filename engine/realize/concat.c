@@ -3,11 +3,14 @@
 
 #include "engine/realize/lowering_internal.h"
 
-/* Does the value lie in its slice already? */
-static bool is_in_place(const qb_lowering *b, int32_t value, int32_t whole) {
+/* Does the value lie in its slice already? Where a part of the whole is a Concat, too, it may lie
+ * elsewhere in the same memory. */
+static bool is_in_place(const qb_lowering *b, int32_t value, int32_t whole, int64_t offset) {
     if (b->value[value].slice_of < 0 || b->value[value].layout < 0) return false;
-    const qb_value_layout *layouts = b->engine->layouts;
-    return layouts[b->value[value].layout].buffer == layouts[whole].buffer;
+    const qb_value_layout *part = &b->engine->layouts[b->value[value].layout];
+    const qb_value_layout *all = &b->engine->layouts[whole];
+    return part->buffer == all->buffer &&
+           part->desc.channel_offset == all->desc.channel_offset + offset;
 }
 
 static qb_status copy_part(qb_lowering *b, int32_t value, int32_t whole, int64_t offset) {
@@ -76,7 +79,7 @@ qb_status qb_lower_concat(qb_lowering *b, const qb_group *group, const qb_proble
     int64_t offset = 0;
     for (int32_t i = 0; i < group->n_in; i++) {
         int32_t v = group->in[i];
-        if (!is_in_place(b, v, whole)) QB_TRY(copy_part(b, v, whole, offset));
+        if (!is_in_place(b, v, whole, offset)) QB_TRY(copy_part(b, v, whole, offset));
         offset += b->graph->values[v].shape.dim[1];
     }
     return qb_lower_add_alias(b, group, whole, whole);

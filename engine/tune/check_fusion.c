@@ -107,7 +107,7 @@ static qb_status compare(const nodes *f, const float *f32, const void *expected)
                                   ? qb_quantize_value(f32[i], out->q.scale[0],
                                                       out->q.zero ? out->q.zero[0] : 0, out->dtype)
                                   : (double)f32[i];
-        if (fabs(got - wanted) <= most + 1e-6 || (isnan(got) && isnan(wanted))) continue;
+        if (fabs(got - wanted) <= most + 1e-6 || (!isfinite(got) && !isfinite(wanted))) continue;
         return qb_fail(f->cx, QB_STATUS_INTERNAL,
                        "the step is wrong: its nodes, fused, give %g for result %lld, one by one "
                        "%g; please report this",

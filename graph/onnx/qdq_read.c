@@ -298,9 +298,10 @@ static qb_status fold_pair(qb_ctx *cx, folder *f, int32_t index) {
 /* --- what is wrong with scales
  * ------------------------------------------------------------------------------------- */
 
-/* The first index at which the constant scale of a Q or DQ node is none; -1: it has none such. */
-static int64_t bad_scale(const qb_graph *graph, const qb_node *node, double *out) {
-    const qb_value *scale = input_of(graph, node, 1);
+/* The first index at which a node's constant scale, its input `in`, is none; -1: it has none such.
+ */
+static int64_t bad_scale(const qb_graph *graph, const qb_node *node, int32_t in, double *out) {
+    const qb_value *scale = input_of(graph, node, in);
     const int64_t n = scale && scale->data ? qb_shape_count(&scale->shape) : 0;
     for (int64_t i = 0; i < n; i++) {
         *out = qb_number_get(scale->dtype, scale->data, i);
@@ -310,14 +311,20 @@ static int64_t bad_scale(const qb_graph *graph, const qb_node *node, double *out
 }
 
 void qb_graph_warn_of_scales(qb_ctx *cx, const qb_graph *graph) {
-    const qb_op *quantize = qb_op_find("QuantizeLinear", ""),
-                *dequantize = qb_op_find("DequantizeLinear", "");
+    enum { PAIRS = 2, ALL = 4 };
+    const qb_op *const ops[ALL] = {qb_op_find("QuantizeLinear", ""),
+                                   qb_op_find("DequantizeLinear", ""),
+                                   qb_op_find("QLinearConv", ""), qb_op_find("QLinearMatMul", "")};
     char name[160];
     double scale;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
-        if (!node->op || (node->op != quantize && node->op != dequantize)) continue;
-        const int64_t at = bad_scale(graph, node, &scale);
+        int k = 0;
+        while (k < ALL && node->op != ops[k]) k++;
+        if (!node->op || k == ALL) continue;
+        int64_t at = bad_scale(graph, node, 1, &scale);
+        if (at < 0 && k >= PAIRS) at = bad_scale(graph, node, 4, &scale);
+        if (at < 0 && k >= PAIRS) at = bad_scale(graph, node, 6, &scale);
         if (at < 0) continue;
         qb_warn(cx,
                 "%s: scale %lld is %g, expected a finite number above 0: this node and others like "

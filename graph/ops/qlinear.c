@@ -4,6 +4,8 @@
  *
  * QLinearConv and QLinearMatMul of ai.onnx are rewritten when all parameters are constant and keep
  * their own arithmetic otherwise; those of com.microsoft exist in files only. */
+#include <math.h>
+
 #include "ops_internal.h"
 
 /* A quantized input: value, scale and zero point (-1: none). */
@@ -68,6 +70,16 @@ static int64_t scales_of(const qb_graph *graph, int32_t value) {
     return v->dtype == QB_DTYPE_F32 && v->shape.rank <= 1 ? qb_shape_count(&v->shape) : 0;
 }
 
+/* As above; 0 as well where a scale is none: the operator's own arithmetic multiplies sums of
+ * integers, where 0 times an infinite scale would not be 0. */
+static int64_t sound_scales_of(const qb_graph *graph, int32_t value) {
+    const int64_t n = scales_of(graph, value);
+    const float *scale = n > 0 ? graph->values[value].data : NULL;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(scale[i]) || scale[i] <= 0) return 0;
+    return n;
+}
+
 static bool all_constant(const qb_graph *graph, const qb_node *node, int32_t first, int32_t last) {
     for (int32_t i = first; i <= last; i++)
         if (input_at(node, i) >= 0 && !graph->values[node->in[i]].data) return false;
@@ -95,8 +107,8 @@ qb_status qb_qlinear_conv_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int
         return QB_OK; /* weights may be computed from constants */
     source x = source_at(n, 0), w = source_at(n, 3);
     int32_t bias = input_at(n, 8), y_scale = n->in[6], y_zero = n->in[7], in[3] = {-1, -1, -1};
-    if (scales_of(graph, x.scale) != 1 || scales_of(graph, w.scale) < 1 ||
-        scales_of(graph, y_scale) != 1)
+    if (sound_scales_of(graph, x.scale) != 1 || sound_scales_of(graph, w.scale) < 1 ||
+        sound_scales_of(graph, y_scale) != 1)
         return QB_OK;
     QB_TRY(dequantize(cx, graph, x, 1, &in[0]));
     QB_TRY(dequantize(cx, graph, w, 0, &in[1]));
@@ -111,8 +123,9 @@ qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, i
         return QB_OK;
     source a = source_at(n, 0), b = source_at(n, 3);
     int32_t y_scale = n->in[6], y_zero = n->in[7], in[2];
-    int64_t many = scales_of(graph, b.scale);
-    if (scales_of(graph, a.scale) != 1 || many < 1 || scales_of(graph, y_scale) != 1) return QB_OK;
+    int64_t many = sound_scales_of(graph, b.scale);
+    if (sound_scales_of(graph, a.scale) != 1 || many < 1 || sound_scales_of(graph, y_scale) != 1)
+        return QB_OK;
     if (many > 1 && graph->values[b.value].shape.rank < 2) return QB_OK;
     QB_TRY(dequantize(cx, graph, a, 1, &in[0]));
     QB_TRY(dequantize(cx, graph, b, -1, &in[1]));

@@ -111,7 +111,7 @@ qb_status qb_rec_infer(qb_ctx *cx, const qb_infer_args *args, const qb_rec_cell 
     qb_rec_act acts[2 * QB_REC_ACTS];
     QB_TRY(read_sizes(cx, args, cell, &s));
     QB_TRY(check_types(cx, args, is_quantized(node)));
-    if (!(attrs->clip >= 0)) /* NaN as well */
+    if (!(attrs->clip > 0)) /* NaN as well */
         return qb_fail(cx, QB_STATUS_INVALID, "attribute clip: expected more than 0, got %g",
                        (double)attrs->clip);
     QB_TRY(qb_rec_acts(cx, attrs, cell->acts, cell->n_acts, (int32_t)s.directions, acts));
@@ -162,7 +162,7 @@ void qb_rec_multiply(const qb_rec *r, const float *left, int64_t rows, const qb_
 
 float qb_rec_clip(const qb_rec *r, float x) {
     const float most = r->attrs->clip;
-    return most > 0 ? fmaxf(-most, fminf(most, x)) : x;
+    return isfinite(most) ? fmaxf(-most, fminf(most, x)) : x;
 }
 
 /* --- one run ---------------------------------------------------------------------------------- */

@@ -1,4 +1,6 @@
 /* LSTM, GRU and RNN: what a cell computes, and the operators' rows. */
+#include <math.h>
+
 #include "recurrent_internal.h"
 
 static float run_act(const qb_rec *r, int32_t i, float x) {
@@ -108,7 +110,7 @@ static const qb_rec_cell rnn_cell = {
         {.name = "activation_beta",                                                                \
          .type = QB_ATTR_FLOATS,                                                                   \
          .offset = offsetof(A, activation_beta)},                                                  \
-        QB_A_FLOAT(A, clip, "clip", 0), QB_A_STRING(A, direction, "direction", "forward"),         \
+        QB_A_FLOAT(A, clip, "clip", INFINITY), QB_A_STRING(A, direction, "direction", "forward"),  \
         QB_A_INT(A, hidden_size, "hidden_size", 0, 0, QB_ATTR_BIG)
 
 QB_ATTRS(lstm_attrs, SHARED_ATTRS, QB_A_INT(A, layout, "layout", 0, 0, 1),

@@ -7,7 +7,7 @@
 typedef struct qb_recurrent_attrs {
     qb_strings activations;
     qb_floats activation_alpha, activation_beta;
-    float clip; /* 0: none */
+    float clip; /* infinite: none */
     const char *direction;
     int64_t hidden_size; /* 0: that of the recurrent weight */
     int64_t layout, input_forget, linear_before_reset;

@@ -54,6 +54,9 @@ typedef struct qb_dnnl_state {
 /* QB_OK, or an error that names the call. What oneDNN does not implement is UNSUPPORTED. */
 qb_status qb_dnnl_check(qb_ctx *cx, dnnl_status_t status, const char *what);
 
+/* Its implementations count in 32 bits and divide by what a larger dimension leaves there: such a
+ * one is QB_STATUS_UNSUPPORTED. */
+qb_status qb_dnnl_check_size(qb_ctx *cx, int rank, const int64_t *dims);
 /* The description of a tensor, or of a slice within its buffer. Layout ANY becomes format any. */
 qb_status qb_dnnl_desc(qb_ctx *cx, const qb_desc *desc, dnnl_memory_desc_t *md);
 qb_status qb_dnnl_row(qb_ctx *cx, dnnl_data_type_t type, int rank, const int64_t *dims,
@@ -164,9 +167,16 @@ qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
                                 int threads, const_dnnl_op_desc_t op, int32_t first,
                                 qb_kernel **out);
 
-/* oneDNN works on as many threads as OpenMP would take by default on this thread; sets that and
- * returns what it was. */
-int qb_dnnl_threads_set(const qb_dnnl_state *s);
+/* What OpenMP is told on this thread. */
+typedef struct qb_dnnl_threads {
+    int threads, dynamic, levels;
+} qb_dnnl_threads;
+
+/* oneDNN works on as many threads as OpenMP would take by default on this thread, and computes a
+ * part of the result alone where it then gets fewer (OMP_DYNAMIC, OMP_MAX_ACTIVE_LEVELS, a caller
+ * that is in a team itself): sets that and returns what it was. */
+qb_dnnl_threads qb_dnnl_threads_set(const qb_dnnl_state *s);
+void qb_dnnl_threads_restore(const qb_dnnl_threads *before);
 qb_status qb_dnnl_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
 void qb_dnnl_slot_free(const qb_dnnl_state *s, qb_dnnl_slot *slot);
 /* Last: makes the first slot. */

@@ -51,10 +51,20 @@ qb_status qb_dnnl_epilogue_create(qb_ctx *cx, qb_kernel *kernel) {
     return QB_OK;
 }
 
-int qb_dnnl_threads_set(const qb_dnnl_state *s) {
-    int threads = omp_get_max_threads();
+qb_dnnl_threads qb_dnnl_threads_set(const qb_dnnl_state *s) {
+    const qb_dnnl_threads before = {omp_get_max_threads(), omp_get_dynamic(),
+                                    omp_get_max_active_levels()};
+    const int levels = omp_get_active_level() + 1;
+    if (before.dynamic) omp_set_dynamic(0);
+    if (before.levels < levels) omp_set_max_active_levels(levels);
     omp_set_num_threads(s->threads);
-    return threads;
+    return before;
+}
+
+void qb_dnnl_threads_restore(const qb_dnnl_threads *before) {
+    omp_set_num_threads(before->threads);
+    if (before->dynamic) omp_set_dynamic(before->dynamic);
+    if (omp_get_max_active_levels() != before->levels) omp_set_max_active_levels(before->levels);
 }
 
 static const void *pointer_of(const qb_dnnl_arg *arg, const qb_launch *launch) {
@@ -84,12 +94,12 @@ qb_status qb_dnnl_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *a
     qb_dnnl_state *s = kernel->state;
     qb_dnnl_slot *slot;
     QB_TRY(slot_take(cx, s, &slot));
-    int threads = qb_dnnl_threads_set(s);
+    const qb_dnnl_threads before = qb_dnnl_threads_set(s);
     dnnl_status_t status = point(s, slot, args);
     if (status == dnnl_success)
         status = dnnl_primitive_execute(s->primitive, slot->stream, s->n_args, slot->arg);
     if (status == dnnl_success) status = dnnl_stream_wait(slot->stream);
-    omp_set_num_threads(threads);
+    qb_dnnl_threads_restore(&before);
     slot_put(s, slot);
     return qb_dnnl_check(cx, status, kernel->tactic->name);
 }

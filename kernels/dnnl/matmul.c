@@ -29,6 +29,7 @@ static bool is_matmul(const qb_problem *p, const bool *constant, qb_dnnl_class t
 
 static qb_status strided(qb_ctx *cx, dnnl_data_type_t type, int64_t rows, int64_t cols,
                          bool transposed, dnnl_memory_desc_t *md) {
+    QB_TRY(qb_dnnl_check_size(cx, 2, (int64_t[]){rows, cols}));
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : cols, transposed ? rows : 1};
     return qb_dnnl_check(cx, dnnl_memory_desc_init_by_strides(md, 2, dims, type, strides),
                          "describing a matrix");

@@ -28,8 +28,17 @@ static dnnl_format_tag_t tag_of(qb_layout layout, int rank) {
     return rank >= 3 && rank <= 5 ? images[layout][rank - 3] : dnnl_format_tag_undef;
 }
 
+qb_status qb_dnnl_check_size(qb_ctx *cx, int rank, const int64_t *dims) {
+    for (int d = 0; d < rank; d++)
+        if (dims[d] > INT32_MAX)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "oneDNN has no dimension of %lld",
+                           (long long)dims[d]);
+    return QB_OK;
+}
+
 qb_status qb_dnnl_row(qb_ctx *cx, dnnl_data_type_t type, int rank, const int64_t *dims,
                       dnnl_memory_desc_t *md) {
+    QB_TRY(qb_dnnl_check_size(cx, rank, dims));
     return qb_dnnl_check(cx, dnnl_memory_desc_init_by_tag(md, rank, dims, type, row_tags[rank]),
                          "describing a row-major tensor");
 }
@@ -43,6 +52,7 @@ qb_status qb_dnnl_desc(qb_ctx *cx, const qb_desc *desc, dnnl_memory_desc_t *md) 
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no oneDNN form of %s, rank %d, %s%s",
                        qb_dtype_text(desc->dtype), (int)desc->shape.rank,
                        qb_layout_text(desc->layout), slice ? ", slice" : "");
+    QB_TRY(qb_dnnl_check_size(cx, desc->shape.rank, desc->shape.dim));
     dnnl_dims_t dims = {0}, from = {0};
     for (int32_t d = 0; d < desc->shape.rank; d++) dims[d] = desc->shape.dim[d];
     if (!slice)

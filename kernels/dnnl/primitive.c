@@ -42,7 +42,8 @@ qb_status qb_dnnl_begin(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     qb_dnnl_state *s = kernel->state = qb_alloc(cx, 1, sizeof *s);
     qb_status status = s ? QB_OK : QB_STATUS_NOMEM;
     if (status == QB_OK) {
-        s->threads = threads > 0 ? threads : 1;
+        const int most = omp_get_thread_limit();
+        s->threads = threads < 1 ? 1 : threads < most ? threads : most;
         s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
         status = s->has_lock ? qb_dnnl_check(cx, dnnl_engine_create(&s->engine, dnnl_cpu, 0),
                                              "making the engine")
@@ -149,9 +150,9 @@ static qb_status choose(qb_ctx *cx, qb_kernel *kernel, const_dnnl_op_desc_t op,
 
 qb_status qb_dnnl_choose(qb_ctx *cx, qb_kernel *kernel, const_dnnl_op_desc_t op,
                          const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd) {
-    int threads = qb_dnnl_threads_set(kernel->state);
+    const qb_dnnl_threads before = qb_dnnl_threads_set(kernel->state);
     qb_status status = choose(cx, kernel, op, attr, pd);
-    omp_set_num_threads(threads);
+    qb_dnnl_threads_restore(&before);
     return status;
 }
 
@@ -170,9 +171,9 @@ static qb_status choose_reorder(qb_ctx *cx, qb_kernel *kernel, const dnnl_memory
 qb_status qb_dnnl_choose_reorder(qb_ctx *cx, qb_kernel *kernel, const dnnl_memory_desc_t *from,
                                  const dnnl_memory_desc_t *to, const_dnnl_primitive_attr_t attr,
                                  dnnl_primitive_desc_t *pd) {
-    int threads = qb_dnnl_threads_set(kernel->state);
+    const qb_dnnl_threads before = qb_dnnl_threads_set(kernel->state);
     qb_status status = choose_reorder(cx, kernel, from, to, attr, pd);
-    omp_set_num_threads(threads);
+    qb_dnnl_threads_restore(&before);
     return status;
 }
 
@@ -202,8 +203,10 @@ void qb_dnnl_bind_residual(qb_kernel *kernel, const qb_dnnl_epilogue *epilogue) 
 static size_t pad64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /* One reorder at build; `scale` on the values. */
-static dnnl_status_t reorder(dnnl_engine_t engine, const dnnl_memory_desc_t *from, const void *in,
+static dnnl_status_t reorder(const qb_dnnl_state *s, const dnnl_memory_desc_t *from, const void *in,
                              const dnnl_memory_desc_t *to, void *out, float scale) {
+    dnnl_engine_t engine = s->engine;
+    const qb_dnnl_threads before = qb_dnnl_threads_set(s);
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t primitive = NULL;
@@ -228,6 +231,7 @@ static dnnl_status_t reorder(dnnl_engine_t engine, const dnnl_memory_desc_t *fro
     if (primitive) dnnl_primitive_destroy(primitive);
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (attr) dnnl_primitive_attr_destroy(attr);
+    qb_dnnl_threads_restore(&before);
     return status;
 }
 
@@ -250,7 +254,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
         if (s->arg[i].id == DNNL_ARG_WEIGHTS) to = &s->arg[i].desc;
     bool factor = p->kind == QB_KIND_MATMUL && p->in[QB_IN_DATA].q.n == 0;
     QB_TRY(qb_dnnl_check(cx,
-                         reorder(s->engine, &s->weight, constants[QB_IN_WEIGHT], to,
+                         reorder(s, &s->weight, constants[QB_IN_WEIGHT], to,
                                  (char *)packed + s->weight_at, factor ? p->scale : 1.0f),
                          "packing the weight"));
     if (qb_problem_has(p, QB_IN_BIAS))

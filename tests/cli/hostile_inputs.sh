@@ -39,6 +39,22 @@ rm hard.onnx soft.onnx
 for option in exportTimes exportOutput exportProfile exportLayerInfo; do
     refused 2 "--$option model.onnx: would replace" "$QBENCH" bench --onnx=model.onnx "${short[@]}" --$option=model.onnx
 done
+# -oFILE and -qo FILE are -o FILE.
+refused 2 '-o model.onnx: would replace' "$QBENCH" quantize model.onnx -omodel.onnx
+refused 2 '-qo model.onnx: would replace' "$QBENCH" quantize model.onnx -qo model.onnx
+# A JSON file of the model's name is its sidecar.
+mkdir alone
+cp model.onnx alone/
+for option in exportTimes exportOutput exportProfile exportLayerInfo json; do
+    refused 2 "--$option alone/model.json: would be read as the sidecar of alone/model.onnx" \
+        "$QBENCH" bench alone/model.onnx "${short[@]}" --$option=alone/model.json
+done
+refused 2 'would be read as the sidecar' "$QBENCH" report --format json -oalone/model.json
+[ ! -e alone/model.json ] || fail 'a sidecar was written'
+expect 0 "$QBENCH" inspect alone/model.onnx --json alone/model2.json
+rm -r alone
+refused 2 "--loadInputs: 'a:b' would replace 'image:x.bin'" \
+    "$QBENCH" bench model.onnx "${short[@]}" --loadInputs image:x.bin --loadInputs a:b
 refused 2 '--json model.onnx: would' "$QBENCH" data doctor data --model model.onnx --json model.onnx
 refused 2 '-o model.calib.h5: would' "$QBENCH" calib export model.calib.h5 --format trt -o model.calib.h5
 refused 2 '--json model.calib.h5: would' "$QBENCH" calib show model.calib.h5 --json model.calib.h5
@@ -254,9 +270,9 @@ refused 1 "Constant .opset 17.: attribute sparse_value is not supported; node 0 
 model fewer.onnx "$(field 0a "$(node Compress c y x m)")$(text 12 g)$(field 5a "$(port x 4)")$(field 5a "$(text 0a m)$(field 12 "$(field 0a "0809$(field 12 "$(field 0a 0804)")")")")$(field 62 "$(text 0a y)")"
 printf '\0\1\0\0' >mask.bin
 printf '\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40' >x.bin
-expect 0 "$QBENCH" bench fewer.onnx "${short[@]}" --loadInputs=m:mask.bin,x:x.bin --exportOutput=fewer.json
+expect 0 "$QBENCH" bench fewer.onnx "${short[@]}" --loadInputs=m:mask.bin,x:x.bin --exportOutput=fewer.out.json
 checks=$((checks + 1))
-[ "$(tr -d ' \n' <fewer.json)" = '[{"name":"y","dtype":"f32","dimensions":"1","values":[2.0]}]' ] || fail "$(cat fewer.json)"
+[ "$(tr -d ' \n' <fewer.out.json)" = '[{"name":"y","dtype":"f32","dimensions":"1","values":[2.0]}]' ] || fail "$(cat fewer.out.json)"
 
 # ---- branches, loops and functions that contradict themselves ----
 

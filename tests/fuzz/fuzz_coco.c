@@ -19,6 +19,7 @@ static void look_at_masks(qb_ctx *cx, const qb_coco *truth, const qb_coco_object
         double box[4];
         if (qb_coco_mask(cx, truth, objects, o, &mask) == QB_OK) {
             uint8_t *pixel = calloc((size_t)image->width, (size_t)image->height);
+            if (!pixel) abort();
             qb_rle_paint(&mask, 1, pixel);
             int64_t painted = 0;
             for (int64_t k = 0; k < (int64_t)image->width * image->height; k++) painted += pixel[k];

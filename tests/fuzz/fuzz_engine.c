@@ -49,11 +49,14 @@ static void run_plan(qb_ctx *cx, qb_context *context) {
     if (!is_small(engine)) return;
     void **ports = calloc((size_t)(n_in + n_out) + 1, sizeof *ports);
     if (!ports) return;
-    for (int32_t i = 0; i < n_in + n_out; i++)
+    bool whole = true;
+    for (int32_t i = 0; i < n_in + n_out; i++) {
         ports[i] = calloc(1, qb_desc_bytes(i < n_in ? qb_engine_input(engine, i)
                                                     : qb_engine_output(engine, i - n_in)) +
                                  1);
-    (void)qb_context_run(cx, context, (const void *const *)ports, ports + n_in);
+        whole = whole && ports[i];
+    }
+    if (whole) (void)qb_context_run(cx, context, (const void *const *)ports, ports + n_in);
     for (int32_t i = 0; i < n_in + n_out; i++) free(ports[i]);
     free(ports);
 }

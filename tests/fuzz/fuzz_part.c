@@ -22,7 +22,7 @@ static json_t *record(qb_ctx *cx) {
         char **const of_row[] = {&row->precision, &row->backend, &row->calibration};
         for (size_t i = 0; i < 3; i++) *of_row[i] = qb_strdup(cx, r ? "int8" : "fp32");
     }
-    if (qb_run_json(cx, run, &text) != QB_OK) abort();
+    if (cx->code != QB_OK || qb_run_json(cx, run, &text) != QB_OK) abort();
     json_t *json = json_loads(text, 0, NULL);
     qb_free(text);
     qb_run_free(run);
@@ -47,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                          .results = qb_alloc(&cx, size + 1, 1),
                          .size = size,
                          .record = record(&cx)};
+        if (!part.results || !part.record) abort();
         if (size > 0) memcpy(part.results, data, size);
     }
     if (status == QB_OK) status = qb_parts_merge(&cx, &part, 1, &run, &calibrated);

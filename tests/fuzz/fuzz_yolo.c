@@ -15,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (qb_truth_begin(&cx, &dataset) != QB_OK) abort();
     qb_coco_image image = {.width = 640, .height = 480, .file_name = "x.jpg"};
     dataset.truth->image = qb_alloc(&cx, 1, sizeof image);
+    if (!dataset.truth->image) abort();
     *dataset.truth->image = image;
     dataset.truth->n_images = 1;
     const char *text = (const char *)data + 1;

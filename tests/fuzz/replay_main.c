@@ -1,7 +1,8 @@
 /* Runs a fuzz target over every file of the given folders, so that a corpus is a regression test in
- * every build: fuzz_x_replay [--mutations N] FOLDER... With mutations each file is also tried N
- * times with bytes changed, cut off or doubled, always the same ones, and as often with changes of
- * the target's own mutator where it has one. Exit 77 without any file. */
+ * every build: fuzz_x_replay [--mutations N] [--failing N] FOLDER... With mutations each file is
+ * also tried N times with bytes changed, cut off or doubled, always the same ones, and as often
+ * with changes of the target's own mutator where it has one. With failing each of its allocations
+ * fails once, or N of them, evenly: nothing may fault or be kept. Exit 77 without any file. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "failing_alloc.h"
 
 #define FILE_LIMIT ((size_t)64 << 20)
 
@@ -66,7 +68,30 @@ static void run_own_mutations(const char *data, size_t size, int count) {
     free(changed);
 }
 
-static int run_folder(qb_ctx *cx, const char *folder, int mutations) {
+/* What a library makes once and keeps is no more in the second run. */
+static bool keeps_memory(const uint8_t *data, size_t size, long fail_at) {
+    for (int i = 0; i < 2; i++) {
+        const qb_failing run = qb_failing_run(data, size, fail_at);
+        if (run.ended || run.kept <= 0) return false;
+    }
+    return true;
+}
+
+static void run_failing(const char *data, size_t size, int count, long tried[2]) {
+    const qb_failing plain = qb_failing_run((const uint8_t *)data, size, 0);
+    const long step = plain.made / (count > 0 ? count : 1) + 1;
+    for (long at = 1; count > 0 && at <= plain.made; at += step) {
+        const qb_failing run = qb_failing_run((const uint8_t *)data, size, at);
+        tried[0]++;
+        tried[1] += run.ended;
+        if (run.ended || run.kept <= 0 || !keeps_memory((const uint8_t *)data, size, at)) continue;
+        fprintf(stderr, "allocation %ld of %ld fails: %ld blocks are kept\n", at, plain.made,
+                run.kept);
+        exit(1);
+    }
+}
+
+static int run_folder(qb_ctx *cx, const char *folder, int mutations, int failing, long tried[2]) {
     struct dirent **entries;
     int n = scandir(folder, &entries, NULL, alphasort), files = 0;
     if (n < 0) {
@@ -88,6 +113,7 @@ static int run_folder(qb_ctx *cx, const char *folder, int mutations) {
         fprintf(stderr, "%s\n", path); /* the last line before a crash names the file */
         run_copy(data, size);
         run_mutations(data, size, mutations);
+        run_failing(data, size, failing, tried);
         if (LLVMFuzzerCustomMutator) run_own_mutations(data, size, mutations);
         qb_free(data);
         files++;
@@ -99,14 +125,18 @@ static int run_folder(qb_ctx *cx, const char *folder, int mutations) {
 int main(int argc, char **argv) {
     qb_ctx cx;
     qb_ctx_init(&cx);
-    int files = 0, mutations = 0;
+    int files = 0, mutations = 0, failing = 0;
+    long tried[2] = {0};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--mutations") == 0 && i + 1 < argc)
             mutations = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--failing") == 0 && i + 1 < argc)
+            failing = atoi(argv[++i]);
         else
-            files += run_folder(&cx, argv[i], mutations);
+            files += run_folder(&cx, argv[i], mutations, failing, tried);
     }
-    printf("%d files, %d mutations of each\n", files, mutations);
+    printf("%d files, %d mutations of each; %ld allocations failed, %ld runs ended there\n", files,
+           mutations, tried[0], tried[1]);
     if (files == 0) printf("skipped: there is no corpus\n");
     return files ? 0 : 77;
 }

@@ -159,6 +159,24 @@ static void right_engines_pass(void **state) {
 }
 
 /* The random data of a check are legal: indices stay within tables of few rows. */
+/* Sums that overflow are infinite or NaN, by the order of their terms. */
+static void overflows_are_no_errors(void **state) {
+    (void)state;
+    float weight[4 * 3 * 9];
+    for (int i = 0; i < 4 * 3 * 9; i++) weight[i] = i % 2 ? -3e38f : 3e38f;
+    const qb_build_spec spec = {.threads = 2, .check = true};
+    maker m;
+    qb_engine *engine;
+    maker_init(&m, 3);
+    const int32_t w = make_floats(&m, "w", DIMS(4, 3, 3, 3), weight);
+    const int32_t c = NODE(&m, "Conv", "c", make_input(&m, "x", DIMS(1, 3, 8, 8)), w);
+    make_output(&m, NODE(&m, "LeakyRelu", "y", c));
+    assert_ok(&m.cx, qb_engine_build(&m.cx, m.graph, &spec, &engine));
+    assert_int_equal(steps_with(engine, NULL, "is wrong here"), 0);
+    qb_engine_free(engine);
+    maker_release(&m);
+}
+
 static void small_tables_are_checked(void **state) {
     (void)state;
     for (int64_t rows = 1; rows < 4; rows++) {
@@ -179,7 +197,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_tactics_are_left_out), cmocka_unit_test(the_timing_cache_remembers),
         cmocka_unit_test(wrong_fusions_are_named),    cmocka_unit_test(right_engines_pass),
-        cmocka_unit_test(small_tables_are_checked),
+        cmocka_unit_test(small_tables_are_checked),   cmocka_unit_test(overflows_are_no_errors),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);

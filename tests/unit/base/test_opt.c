@@ -10,7 +10,7 @@ typedef struct options {
     bool quiet, verbose, samples_given;
     int64_t samples, axis;
     double drop;
-    const char *data;
+    const char *data, *shapes, *batches;
     qb_opt_list method;
 } options;
 
@@ -25,6 +25,8 @@ static const qb_opt table[] = {
      0},
     {"data", 'd', QB_OPT_STRING, offsetof(options, data), "FOLDER", "images", 0, 0, 0},
     {"method", 'm', QB_OPT_LIST, offsetof(options, method), "NAME", "calibration method", 0, 0, 0},
+    {"shapes", 0, QB_OPT_STRING, offsetof(options, shapes), "NAME:AxB,...", "sizes", 0, 0, 0},
+    {"batches", 0, QB_OPT_STRING, offsetof(options, batches), "LIST", "sizes", 0, 0, 0},
     {"no-color", 0, QB_OPT_FLAG, offsetof(options, verbose), NULL, "plain text", 0, 0, 0},
     {"a-rather-long-option-name", 0, QB_OPT_STRING, offsetof(options, data), NULL, "x", 0, 0, 0},
     {0},
@@ -165,6 +167,22 @@ static void forgotten_value_is_noticed(void **state) {
     assert_message(&f->cx, "--samples: expected N");
 }
 
+/* What one option takes several values of in one text: the second text would be all. */
+static void whole_lists_are_given_once(void **state) {
+    fixture *f = *state;
+    f->o.batches = "1,8"; /* a default is replaced */
+    assert_ok(&f->cx, parse(f, "--shapes x:1x2,y:3 --batches 4 --data a --data b"));
+    assert_string_equal(f->o.batches, "4");
+    assert_string_equal(f->o.data, "b"); /* one value: the last */
+    f->o.shapes = f->o.batches = NULL;
+    assert_ok(&f->cx, parse(f, "--shapes x:1x2 --shapes=x:1x2"));
+    f->o.shapes = NULL;
+    assert_fails(&f->cx, parse(f, "--shapes x:1x2 --data a --shapes=y:3"), QB_STATUS_USAGE);
+    assert_message(&f->cx, "--shapes: 'y:3' would replace 'x:1x2': give one list");
+    assert_fails(&f->cx, parse(f, "--batches=1 --batches 2"), QB_STATUS_USAGE);
+    assert_message(&f->cx, "--batches: '2' would replace '1'");
+}
+
 static void bad_numbers_are_refused(void **state) {
     fixture *f = *state;
     static const struct {
@@ -300,6 +318,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(lists_gather_in_order, setup),
     cmocka_unit_test_setup(values_may_look_odd, setup),
     cmocka_unit_test_setup(forgotten_value_is_noticed, setup),
+    cmocka_unit_test_setup(whole_lists_are_given_once, setup),
     cmocka_unit_test_setup(bad_numbers_are_refused, setup),
     cmocka_unit_test_setup(unknown_options_name_the_nearest, setup),
     cmocka_unit_test_setup(very_long_words_are_harmless, setup),

@@ -260,7 +260,8 @@ static qb_status visit(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     v->visits[sample->index]++;
     v->labels_wrong += sample->label != (int32_t)(sample->index % 4);
     if (sample->worker > v->most_worker) v->most_worker = sample->worker;
-    if (v->cancel_at > 0 && sample->index == v->cancel_at) v->cancel = 1;
+    if (v->cancel_at > 0 && sample->index == v->cancel_at) /* other workers look at it */
+        __atomic_store_n(&v->cancel, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&v->lock);
     if (sample->index == v->fail_at)
         return qb_fail(cx, QB_STATUS_CHECK, "sample %d is odd", (int)sample->index);

@@ -90,7 +90,7 @@ void layer_make(layer_graph *f, const layer *l) {
     const qb_node *node = &f->graph->nodes[id];
     *(const char **)field(node, "direction") = l->direction;
     *(int64_t *)field(node, "layout") = l->batch_first;
-    *(float *)field(node, "clip") = l->clip;
+    if (l->clip > 0) *(float *)field(node, "clip") = l->clip;
     if (l->attr) *(int64_t *)field(node, l->attr) = 1;
     if (l->activation) set_activations(f, node, l->activation, ways);
     for (int i = 0; i < n_out; i++)

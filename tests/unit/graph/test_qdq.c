@@ -353,6 +353,55 @@ static void odd_scales_are_told(void **state) {
     }
 }
 
+/* A QLinearConv with that scale as its input `in`, and 0.5 otherwise. */
+static void product_of_scale(int in, float scale, const char *op, char text[512]) {
+    const float half = 0.5f;
+    const int8_t w[] = {1, 2, 3, 4};
+    qb_ctx cx;
+    qb_log log;
+    qb_graph *g = NULL;
+    ob graph = {0};
+    FILE *stream = fmemopen(text, 512, "w");
+    assert_non_null(stream);
+    qb_ctx_init(&cx);
+    qb_log_init(&log, stream, QB_LEVEL_WARN, true);
+    cx.log = &log;
+    ob_input(&graph, "x", QB_DTYPE_S8, "1,1,2,2");
+    ob_initializer(&graph, "w", QB_DTYPE_S8, "1,1,2,2", w, sizeof w);
+    ob_initializer(&graph, "z", QB_DTYPE_S8, "", (int8_t[]){0}, 1);
+    ob_floats(&graph, "s1", "", 1, in == 1 ? &scale : &half);
+    ob_floats(&graph, "s4", "", 1, in == 4 ? &scale : &half);
+    ob_floats(&graph, "s6", "", 1, in == 6 ? &scale : &half);
+    ob_node(&graph, op, "", "x s1 z w s4 z s6 z", "y", NULL);
+    ob_output(&graph, "y", QB_DTYPE_S8, NULL);
+    memset(text, 0, 512);
+    assert_ok(&cx, ob_parse_graph(&cx, &graph, &g));
+    fclose(stream);
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_nodes; i++)
+        n += g->nodes[i].op && strcmp(g->nodes[i].op->name, op) == 0;
+    assert_int_equal(n, in > 0);
+    qb_graph_free(g);
+}
+
+/* 0 times an infinite scale is no 0: such operators keep their sums of integers. */
+static void products_with_odd_scales_stay_integers(void **state) {
+    (void)state;
+    static const char *const ops[] = {"QLinearConv", "QLinearMatMul"};
+    static const float odd[] = {INFINITY, 0, NAN};
+    static const int inputs[] = {1, 4, 6};
+    char text[512];
+    for (int k = 0; k < 2; k++) {
+        product_of_scale(0, 0, ops[k], text);
+        assert_string_equal(text, "");
+        for (int i = 0; i < 3; i++) {
+            product_of_scale(inputs[i], odd[i], ops[k], text);
+            assert_non_null(strstr(text, ops[k]));
+            assert_non_null(strstr(text, "scale 0 is "));
+        }
+    }
+}
+
 static void integers_of_32_bits_are_not_made(void **state) {
     (void)state;
     qb_ctx cx;
@@ -533,6 +582,7 @@ int main(void) {
         cmocka_unit_test(an_input_may_not_become_an_output),
         cmocka_unit_test(what_cannot_be_folded_stays_as_written),
         cmocka_unit_test(odd_scales_are_told),
+        cmocka_unit_test(products_with_odd_scales_stay_integers),
         cmocka_unit_test(integers_of_32_bits_are_not_made),
         cmocka_unit_test(weights_and_biases_become_quantized_constants),
         cmocka_unit_test(float_weights_with_pairs_are_quantized),
