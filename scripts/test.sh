@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
 # Builds qbench and runs its tests:
-#   scripts/test.sh [--sanitize] [--werror] [--no-install] [CTEST ARGUMENT...]
+#   scripts/test.sh [--sanitize] [--werror] [--no-install] [-DNAME=VALUE...] [CTEST ARGUMENT...]
 # Installs the missing packages of scripts/packages.txt first (as root, or with sudo). --sanitize
 # runs the tests under the address and undefined-behaviour sanitizers as well, without those that
-# say nothing new there (lint, plain) or take too long (e2e, perf, slow). What else is given goes to
-# ctest: scripts/test.sh -L unit. JOBS: parallel jobs, 2 when not set.
+# say nothing new there (lint, plain) or take too long (e2e, perf, slow). -D goes to cmake, what else
+# is given to ctest: scripts/test.sh -L unit. JOBS: parallel jobs, 2 when not set.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${JOBS:-2}
 sanitize=0
 install=1
-werror=() # unless told the settings of a build that is there, such as demo.sh's, stay
+settings=() # unless told those of a build that is there, such as demo.sh's, stay
 arguments=()
 for argument in "$@"; do
     case $argument in
     --sanitize) sanitize=1 ;;
     --no-install) install=0 ;;
-    --werror) werror=(-DQB_WERROR=ON) ;;
+    --werror) settings+=(-DQB_WERROR=ON) ;;
+    -D*) settings+=("$argument") ;;
     -h | --help) sed -n '2,/^set /{s/^# \{0,1\}//;/^set /d;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) arguments+=("$argument") ;;
     esac
@@ -33,7 +34,7 @@ build_and_test() {
     local preset=$1
     shift
     say "$preset: configure"
-    (cd "$root" && cmake --preset "$preset" "${werror[@]}") &&
+    (cd "$root" && cmake --preset "$preset" "${settings[@]}") &&
         say "$preset: build" &&
         cmake --build "$root/build/$preset" --parallel "$jobs" &&
         say "$preset: test" &&

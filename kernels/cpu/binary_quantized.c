@@ -52,6 +52,7 @@ static int64_t dim_of(const qb_desc *desc, int32_t rank, int32_t d) {
 static void place(const qb_problem *p, binary *s) {
     const int32_t rank = p->out.shape.rank;
     s->rank = 0;
+    bool in_slices = false; /* the innermost dimension: the next one's elements are apart */
     int64_t stride[3][QB_MAX_RANK], dim[QB_MAX_RANK], step[3] = {1, 1, 1};
     for (int32_t d = rank - 1; d >= 0; d--) {
         const int32_t at = logical(p->out.layout, rank, d);
@@ -60,13 +61,14 @@ static void place(const qb_problem *p, binary *s) {
             const qb_desc *desc = i == RESULT ? &p->out : &p->in[i];
             const bool slice = at == 1 && desc->channel_total > 0;
             const int64_t own = dim_of(desc, rank, at);
+            in_slices = in_slices || (slice && d == rank - 1);
             if (slice) s->first[i] = desc->channel_offset * step[i];
             stride[i][d] = own == 1 ? 0 : step[i];
             step[i] *= slice ? desc->channel_total : own;
         }
     }
     for (int32_t d = 0; d < rank; d++) {
-        if (dim[d] == 1) continue;
+        if (dim[d] == 1 && !(in_slices && d == rank - 1)) continue;
         const int32_t before = s->rank - 1;
         bool joins = s->rank > 0;
         for (int32_t i = 0; i < 3 && joins; i++)

@@ -7,7 +7,7 @@ schemas=$1/docs/formats/schema
 
 demo 5 20
 cd demo || exit 1
-search=("$QBENCH" search --model model.onnx --data test --samples 60 --no-figures)
+search=("$QBENCH" search --model model.onnx --data test --samples 30 --no-figures)
 
 # A plan that keeps its limits, with its files.
 expect 0 "${search[@]}" --min-agreement 99 --json result.json
@@ -34,7 +34,7 @@ expect 0 python3 front.py
 expect 0 "$QBENCH" build --precision best --plan model.search.plan.json --saveEngine=again.qbe
 expect 0 "$QBENCH" inspect again.qbe --plan
 cmp -s "$work/.out" model.search.plan.json || fail 'the plan does not make the engine again'
-expect 0 "$QBENCH" compare fp32 int8 model.search.qbe model.search.qdq.onnx --data test --samples 60 --duration 0.05 --no-figures
+expect 0 "$QBENCH" compare fp32 int8 model.search.qbe model.search.qdq.onnx --data test --samples 30 --duration 0.05 --no-figures
 cat >rows.py <<'PY'
 import json
 rows = {r["precision"]: r for r in json.load(open("compare.json"))["rows"]}

@@ -77,6 +77,18 @@ int64_t qb_cuda_stored_channels(const qb_desc *out, const qb_desc *in, int32_t n
     return out->channel_total;
 }
 
+uint64_t qb_cuda_in_place(const qb_problem *p, const qb_desc *in) {
+    const qb_desc *out = &p->out;
+    uint64_t inputs = 0;
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (qb_dtype_size(in[i].dtype) == qb_dtype_size(out->dtype) &&
+            qb_shape_equal(&in[i].shape, &out->shape) && in[i].layout == out->layout &&
+            in[i].channel_total == out->channel_total &&
+            in[i].channel_offset == out->channel_offset)
+            inputs |= UINT64_C(1) << i;
+    return inputs;
+}
+
 /* Dimensions of the result from the widest stride to the narrowest. */
 static void sort_dims(const qb_cuda_strides *result, int32_t rank, int32_t *order) {
     for (int32_t i = 0; i < rank; i++) {

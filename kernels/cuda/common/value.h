@@ -56,6 +56,9 @@ void qb_cuda_broadcast(const qb_desc *operand, const qb_shape *shape, qb_cuda_st
 /* The channels that may be gone through for the result of an elementwise kernel: with its padding
  * where the n operands have as much, so that pixels follow each other. */
 int64_t qb_cuda_stored_channels(const qb_desc *out, const qb_desc *in, int32_t n);
+/* Bit i: the result may take the place of in[i], which lies as it does: each thread of an
+ * elementwise kernel reads what it then overwrites. */
+uint64_t qb_cuda_in_place(const qb_problem *p, const qb_desc *in);
 
 /* The end of a step: activation, residual, and the result's type, as problem.h says. */
 typedef struct qb_cuda_epilogue_params {

@@ -127,23 +127,10 @@ static bool lower(const qb_problem *p, lowered *to) {
     return true;
 }
 
-/* Inputs that a thread has read where it writes. */
-static uint64_t in_place_of(const lowered *x) {
-    const qb_desc *out = &x->problem.out;
-    uint64_t inputs = 0;
-    for (int32_t i = 0; i < x->problem.n_in; i++)
-        if (qb_dtype_size(x->in[i].dtype) == qb_dtype_size(out->dtype) &&
-            qb_shape_equal(&x->in[i].shape, &out->shape) && x->in[i].layout == out->layout &&
-            x->in[i].channel_total == out->channel_total &&
-            x->in[i].channel_offset == out->channel_offset)
-            inputs |= (uint64_t)1 << i;
-    return inputs;
-}
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, lowered *x, qb_kernel **out) {
     QB_TRY(qb_cuda_create(cx, tactic, &x->problem, x, sizeof *x, out));
     (*out)->problem.chain = &((const lowered *)(*out)->state)->program;
-    (*out)->in_place_inputs = in_place_of(x);
+    (*out)->in_place_inputs = qb_cuda_in_place(&x->problem, x->in);
     return QB_OK;
 }
 

@@ -40,26 +40,12 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
         kernel->tactic->name);
 }
 
-/* The result may take the place of an input of the same form: each thread reads what it then
- * overwrites. */
-static uint64_t in_place_of(const lowered *x) {
-    const qb_desc *out = &x->problem.out;
-    uint64_t inputs = 0;
-    for (int32_t i = 0; i < x->problem.n_in; i++)
-        if (qb_dtype_size(x->in[i].dtype) == qb_dtype_size(out->dtype) &&
-            qb_shape_equal(&x->in[i].shape, &out->shape) && x->in[i].layout == out->layout &&
-            x->in[i].channel_total == out->channel_total &&
-            x->in[i].channel_offset == out->channel_offset)
-            inputs |= (uint64_t)1 << i;
-    return inputs;
-}
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem, bool smooth,
                         qb_kernel **out) {
     lowered x;
     if (!lower(problem, smooth, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
-    (*out)->in_place_inputs = in_place_of(&x);
+    (*out)->in_place_inputs = qb_cuda_in_place(&x.problem, x.in);
     (*out)->launch = launch;
     return QB_OK;
 }
@@ -112,7 +98,7 @@ static qb_status cuda_unary_table_create(qb_ctx *cx, const qb_tactic *tactic,
     if (!lower_table(problem, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
     qb_kernel *kernel = *out;
-    kernel->in_place_inputs = in_place_of(&x);
+    kernel->in_place_inputs = qb_cuda_in_place(&x.problem, x.in);
     kernel->packed_bytes = 256 * qb_dtype_size(x.problem.out.dtype);
     kernel->pack = qb_cuda_pack_table;
     kernel->launch = table_launch;
