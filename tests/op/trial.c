@@ -227,7 +227,7 @@ static double spread_of_sums(const trial *t) {
 static void compare_floats(const trial *t, const float *got, const float *expected, int64_t n) {
     double low = 0.0, high = 0.0;
     for (int64_t i = 0; i < n; i++) {
-        if (isinf(expected[i])) continue; /* a quotient by 0 */
+        if (!isfinite(expected[i])) continue; /* a quotient by 0 */
         if (expected[i] < low) low = (double)expected[i];
         if (expected[i] > high) high = (double)expected[i];
     }
@@ -238,8 +238,9 @@ static void compare_floats(const trial *t, const float *got, const float *expect
     /* bf16: the sums are those of f32, and what is written is rounded */
     double rounding = t->problem.out.dtype == QB_DTYPE_BF16 ? BF16_ROUNDING : 0.0;
     for (int64_t i = 0; i < n; i++)
-        if (got[i] != expected[i] && !(fabs((double)got[i] - (double)expected[i]) <=
-                                       most + rounding * (fabs((double)expected[i]) + most)))
+        if (got[i] != expected[i] && !(isnan(got[i]) && isnan(expected[i])) &&
+            !(fabs((double)got[i] - (double)expected[i]) <=
+              most + rounding * (fabs((double)expected[i]) + most)))
             fail_msg("%s (%s): element %lld: expected %.9g, got %.9g", t->tactic->name,
                      t->kernel->impl, (long long)i, (double)expected[i], (double)got[i]);
 }

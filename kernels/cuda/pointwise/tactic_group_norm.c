@@ -1,6 +1,7 @@
 /* Group and instance normalization as a tactic, ROW or NHWC. */
 #include <string.h>
 
+#include "kernels/cuda/common/code.h"
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/pointwise/group_norm.h"
 
@@ -61,10 +62,12 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const qb_cuda_group_norm *n = kernel->state;
     const float *scale = args->packed;
-    return qb_cuda_check(cx,
-                         qb_cuda_group_norm_run(n, args->in[0], scale, scale + n->channels,
-                                                args->out, args->workspace, args->stream),
-                         kernel->tactic->name);
+    const float *bias = scale + n->channels;
+    const int code = n->blocks > 0 ? qb_cuda_group_norm_cluster_run(n, args->in[0], scale, bias,
+                                                                    args->out, args->stream)
+                                   : qb_cuda_group_norm_run(n, args->in[0], scale, bias, args->out,
+                                                            args->workspace, args->stream);
+    return qb_cuda_check(cx, code, kernel->tactic->name);
 }
 
 static qb_status cuda_group_norm_create(qb_ctx *cx, const qb_tactic *tactic,
@@ -73,14 +76,19 @@ static qb_status cuda_group_norm_create(qb_ctx *cx, const qb_tactic *tactic,
     qb_problem finalized;
     qb_desc in[QB_MAX_INPUTS];
     qb_cuda_group_norm n;
+    qb_cuda_device device;
+    int32_t machine = 0, source = 0; /* code from the PTX of 8.0 has no clusters anywhere */
     (void)threads;
     if (!lower(problem, constant, &finalized, in, &n)) return qb_cuda_not_for(cx, tactic);
+    QB_TRY(qb_cuda_current(cx, &device));
+    const bool clusters = qb_cuda_code_probe(&machine, &source) == 0 && source >= 90;
+    n.blocks = qb_cuda_group_norm_blocks(&n, &device, clusters);
     QB_TRY(qb_cuda_create(cx, tactic, &finalized, &n, sizeof n, out));
     (*out)->packed_bytes = (size_t)n.channels * 2 * sizeof(float);
     (*out)->packed_inputs = 6; /* inputs 1 and 2 */
     (*out)->pack = pack;
     (*out)->launch = launch;
-    (*out)->workspace_bytes = qb_cuda_group_norm_bytes(&n);
+    (*out)->workspace_bytes = n.blocks > 0 ? 0 : qb_cuda_group_norm_bytes(&n);
     (*out)->in_place_inputs = n.in.dtype == n.out.dtype;
     return QB_OK;
 }
