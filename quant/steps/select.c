@@ -8,7 +8,7 @@
  *   fuses convolutions with quantized outputs only, those are quantized wherever they go.
  * - A target that fuses a convolution with the sum behind it gets that operand in float, also where
  *   open shapes kept the two in groups of their own.
- * - Inside of a normalization that engines compute as one step values are floats.
+ * - Inside of what engines compute as one step values are floats.
  * - Where that is asked for, values without a range stay float, and values get 16 bits: for the
  *   groups around them they are floats. */
 
