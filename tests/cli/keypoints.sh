@@ -89,7 +89,7 @@ says '^   "point_shift": 0.0'
 expect 0 "$QBENCH" gate --max-drop 0.5 --precision fp32@ref --allow contention
 says '^PASS fp32@ref max-drop of AP: 0 points'
 for model in maps bins; do
-    expect 0 "$QBENCH" compare fp32 fp32@ref --model $model.onnx --data gt.json --duration 0.01 --no-figures -o $model.json
+    expect 0 "$QBENCH" compare fp32 fp32@ref --model $model.onnx --data gt.json --duration 0.01 --no-figures -o $model.record.json
     complains '^task keypoints '
     says '^fp32 +85.05 '
 done
