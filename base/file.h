@@ -54,6 +54,9 @@ qb_status qb_file_can_write(qb_ctx *cx, const char *path);
 qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t size);
 
 bool qb_path_exists(const char *path);
+/* Surely nothing there: what cannot be asked about (rights, a failing disk) is told by who opens
+ * it. */
+bool qb_path_is_absent(const char *path);
 int64_t qb_file_bytes(const char *path); /* 0: there is no such file */
 bool qb_path_is_dir(const char *path);
 /* Whether both are there and lead to one file, by whatever names. */

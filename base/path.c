@@ -12,6 +12,11 @@ bool qb_path_exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
+bool qb_path_is_absent(const char *path) {
+    struct stat info;
+    return stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 int64_t qb_file_bytes(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;

@@ -268,9 +268,12 @@ static json_t *outputs_json(const qb_engine *engine, const qb_context *context,
     return list;
 }
 
-static qb_status export_json(qb_ctx *cx, const char *path, json_t *root) {
+#define FLOAT_DIGITS 9
+#define TIME_DIGITS 12 /* nanoseconds of a quarter of an hour, in ms */
+
+static qb_status export_json(qb_ctx *cx, const char *path, json_t *root, int digits) {
     const qb_common to = {.json = path};
-    return qb_json_out(cx, &to, root);
+    return qb_json_out_digits(cx, &to, root, digits);
 }
 
 static qb_status show_outputs(qb_ctx *cx, const options *o, const qb_engine *engine,
@@ -288,7 +291,7 @@ static qb_status show_outputs(qb_ctx *cx, const options *o, const qb_engine *eng
         json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         printf("\n");
     }
-    if (o->export_output) QB_GO(export_json(cx, o->export_output, json_incref(root)));
+    if (o->export_output) QB_GO(export_json(cx, o->export_output, json_incref(root), FLOAT_DIGITS));
 out:
     json_decref(root);
     qb_context_free(context);
@@ -306,7 +309,8 @@ static qb_status show_profile(qb_ctx *cx, const options *o, const qb_engine *eng
     json_auto_t *profile = qb_bench_profile_json(engine, &steps, median_ms);
     qb_bench_steps_release(&steps);
     if (o->profile && !qb_json_on_stdout(&o->common)) qb_bench_profile_print(profile);
-    if (o->export_profile) QB_TRY(export_json(cx, o->export_profile, json_incref(profile)));
+    if (o->export_profile)
+        QB_TRY(export_json(cx, o->export_profile, json_incref(profile), FLOAT_DIGITS));
     return QB_OK;
 }
 
@@ -320,8 +324,10 @@ static void print_layers(const qb_engine *engine) {
 static qb_status exports(qb_ctx *cx, const options *o, const qb_engine *engine,
                          const void *const *inputs, const qb_bench *bench, double median_ms) {
     if (o->layers && !qb_json_on_stdout(&o->common)) print_layers(engine);
-    if (o->export_layers) QB_TRY(export_json(cx, o->export_layers, qb_bench_layers_json(engine)));
-    if (o->export_times) QB_TRY(export_json(cx, o->export_times, qb_bench_times_json(bench)));
+    if (o->export_layers)
+        QB_TRY(export_json(cx, o->export_layers, qb_bench_layers_json(engine), FLOAT_DIGITS));
+    if (o->export_times)
+        QB_TRY(export_json(cx, o->export_times, qb_bench_times_json(bench), TIME_DIGITS));
     if (o->profile || o->export_profile) QB_TRY(show_profile(cx, o, engine, inputs, median_ms));
     if (o->dump_output || o->export_output) QB_TRY(show_outputs(cx, o, engine, inputs));
     return QB_OK;

@@ -124,12 +124,12 @@ static qb_status obtain(qb_ctx *cx, const options *o, verdict *v) {
     QB_RELEASED(qb_project_close) qb_project project = {0};
     v->path = qb_path_join(cx, o->common.out, "compare.json");
     if (!v->path) return cx->code;
-    const bool exists = qb_path_exists(v->path), limited = qb_gate_has_limit(&v->policy.limits);
+    const bool exists = !qb_path_is_absent(v->path), limited = qb_gate_has_limit(&v->policy.limits);
     if (exists) QB_TRY(refuse_ignored(cx, o, v->path, false));
     if (exists) QB_TRY(qb_run_load(cx, v->path, &v->run));
     qb_project_flags flags = o->project;
     const bool described = flags.model || o->common.config || qb_path_exists(QB_CONFIG_NAME);
-    if (!described && exists && qb_path_exists(v->run->model)) flags.model = v->run->model;
+    if (!described && exists && !qb_path_is_absent(v->run->model)) flags.model = v->run->model;
     if (!exists || !limited || described || flags.model)
         QB_TRY(qb_project_open(cx, &o->common, &flags, false, &project));
     if (!limited) return QB_OK; /* the caller complains */

@@ -61,12 +61,9 @@ static qb_status write_json(qb_ctx *cx, const options *o, const work *w) {
         json_array_append_new(list, row);
     }
     json_object_set_new(root, "per_category", list);
-    QB_FREED char *dump = root && json_array_size(list) == (size_t)w->truth.n_categories
-                              ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17))
-                              : NULL;
-    QB_FREED char *text = dump ? qb_format(cx, "%s\n", dump) : NULL;
-    return text ? qb_json_text_out(cx, &o->common, text)
-                : qb_fail(cx, QB_STATUS_NOMEM, "score: no memory for the result");
+    const bool whole = root && json_array_size(list) == (size_t)w->truth.n_categories;
+    return whole ? qb_json_out_digits(cx, &o->common, json_incref(root), 17)
+                 : qb_fail(cx, QB_STATUS_NOMEM, "score: no memory for the result");
 }
 
 static void print_row(const char *name, const qb_coco_scores *scores) {

@@ -17,9 +17,14 @@ qb_status qb_json_text_out(qb_ctx *cx, const qb_common *common, const char *text
 }
 
 qb_status qb_json_out(qb_ctx *cx, const qb_common *common, json_t *root) {
+    return qb_json_out_digits(cx, common, root, 9);
+}
+
+qb_status qb_json_out_digits(qb_ctx *cx, const qb_common *common, json_t *root, int digits) {
     qb_status status = QB_OK;
     if (common->json) {
-        char *dump = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+        const size_t flags = JSON_INDENT(1) | JSON_REAL_PRECISION(digits);
+        char *dump = root ? json_dumps(root, flags) : NULL;
         char *text = dump ? qb_format(cx, "%s\n", dump) : NULL;
         free(dump);
         if (text)

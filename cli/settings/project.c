@@ -186,7 +186,7 @@ qb_status qb_project_read_model(qb_ctx *cx, const qb_project *project, const qb_
 qb_status qb_settings_load(qb_ctx *cx, const qb_common *common, const char **name,
                            qb_config **out) {
     const char *path = common->config ? common->config : QB_CONFIG_NAME;
-    if (path[0] == '\0' || (!common->config && !qb_path_exists(path))) return QB_OK;
+    if (path[0] == '\0' || (!common->config && qb_path_is_absent(path))) return QB_OK;
     qb_config *config;
     QB_TRY(qb_config_load(cx, path, &config));
     qb_status status = qb_config_check_keys(cx, config, known_keys);
