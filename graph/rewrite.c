@@ -49,6 +49,13 @@ int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op) {
     return !op || qb_node_is(&rw->graph->nodes[node], op) ? node : -1;
 }
 
+int32_t qb_rewrite_made_for(const qb_rewrite *rw, int32_t value, int32_t reader) {
+    const int32_t node = qb_rewrite_from(rw, value, NULL);
+    const bool alone = node >= 0 && qb_value_is_plain(rw->graph, value) &&
+                       qb_uses_sole_user(rw->graph, &rw->uses, value) == reader;
+    return alone ? node : -1;
+}
+
 int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t value) {
     if (value < 0 || uses->n_users[value] != 1 || qb_graph_is_output(graph, value)) return -1;
     return uses->users[value][0];

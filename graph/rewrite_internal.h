@@ -106,6 +106,8 @@ qb_status qb_rewrite_tidy(qb_rewrite *rw);
 int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op);
 /* The node that alone reads the value (once), when the value is no graph output; else -1. */
 int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t value);
+/* The node that makes a plain value which `reader` alone reads; -1: none. */
+int32_t qb_rewrite_made_for(const qb_rewrite *rw, int32_t value, int32_t reader);
 
 /* A rewrite without qb_rewrite_each: `uses` as the graph is now, before each match; the end. */
 qb_status qb_rewrite_refresh(qb_rewrite *rw);

@@ -7,15 +7,11 @@
  * node, which alone reads it and keeps the channels; -1: none. */
 static int32_t view_of(const qb_rewrite *rw, int32_t index, int32_t side, int64_t *channels) {
     const qb_graph *graph = rw->graph;
-    const int32_t x = graph->nodes[index].in[side], view = qb_rewrite_from(rw, x, NULL);
+    const int32_t x = graph->nodes[index].in[side], view = qb_rewrite_made_for(rw, x, index);
     int32_t axis = 0;
-    if (view < 0 || !qb_node_is_view(&graph->nodes[view]) || !qb_value_is_plain(graph, x) ||
-        qb_uses_sole_user(graph, &rw->uses, x) != index)
-        return -1;
-    const int32_t rows = graph->nodes[view].in[0], product = qb_rewrite_from(rw, rows, NULL);
-    if (product < 0 || !qb_value_is_plain(graph, rows) ||
-        qb_uses_sole_user(graph, &rw->uses, rows) != view)
-        return -1;
+    if (view < 0 || !qb_node_is_view(&graph->nodes[view])) return -1;
+    const int32_t rows = graph->nodes[view].in[0], product = qb_rewrite_made_for(rw, rows, view);
+    if (product < 0) return -1;
     const qb_shape *from = &graph->values[rows].shape, *to = &graph->values[x].shape;
     *channels = qb_affine_channels(rw, product, &axis);
     const bool last = *channels > 0 && from->rank > 0 && to->rank > 0 && axis == from->rank - 1 &&

@@ -4,13 +4,6 @@
 
 #define MOST_VIEWS 8 /* between the product and the function */
 
-/* The node that makes the value, which `reader` alone reads; -1: none. */
-static int32_t maker_for(const qb_rewrite *rw, int32_t value, int32_t reader) {
-    const bool alone = qb_value_is_plain(rw->graph, value) &&
-                       qb_uses_sole_user(rw->graph, &rw->uses, value) == reader;
-    return alone ? qb_rewrite_from(rw, value, NULL) : -1;
-}
-
 static bool moves_all(const qb_node *node) {
     return qb_node_is_view(node) ||
            (qb_op_has(node->op, QB_TRAIT_REORDER) && qb_reordered_inputs(node) == 1);
@@ -21,13 +14,10 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!qb_op_has(node->op, QB_TRAIT_ELEMENTWISE) || node->n_in != 1 ||
         !qb_value_is_plain(rw->graph, node->out[0]) || qb_op_has(node->op, QB_TRAIT_CONVERT))
         return QB_OK;
-    const int32_t view = maker_for(rw, node->in[0], index);
+    const int32_t view = qb_rewrite_made_for(rw, node->in[0], index);
     int32_t from = view, n = 0;
-    for (int32_t reader = index; from >= 0 && moves_all(&rw->graph->nodes[from]); n++) {
-        if (n == MOST_VIEWS) return QB_OK;
-        reader = from;
-        from = maker_for(rw, rw->graph->nodes[reader].in[0], reader);
-    }
+    for (; n < MOST_VIEWS && from >= 0 && moves_all(&rw->graph->nodes[from]); n++)
+        from = qb_rewrite_made_for(rw, rw->graph->nodes[from].in[0], from);
     if (n == 0 || from < 0 || rw->graph->nodes[from].op->qrule != QB_QRULE_COMPUTE) return QB_OK;
     return qb_rewrite_before(rw, index, 0, view, "_before_view");
 }

@@ -55,9 +55,9 @@ struct qb_dw {
     int64_t images, channels, in[QB_SPATIAL], out[QB_SPATIAL];
     int64_t kernel[QB_SPATIAL], stride[QB_SPATIAL], dilation[QB_SPATIAL], pad[QB_SPATIAL];
     int64_t taps, groups; /* groups of taps */
-    int64_t
-        repeats; /* output channels of an input channel; above 1: `in_stride` is of the copies */
-    int64_t data_stride, data_offset, in_stride;
+    int64_t repeats;      /* output channels of an input channel */
+    int64_t data_stride, data_offset;
+    int64_t in_stride; /* of the data, or where it repeats of its copies */
     int64_t out_stride, out_offset, residual_stride, residual_offset;
     size_t element;
     int32_t zero;
