@@ -17,3 +17,8 @@ extern "C" int qb_cuda_code_probe(int32_t *machine, int32_t *source) {
     *source = attributes.ptxVersion;
     return 0;
 }
+
+extern "C" bool qb_cuda_has_clusters(void) {
+    int32_t machine, source;
+    return qb_cuda_code_probe(&machine, &source) == 0 && source >= 90;
+}

@@ -77,12 +77,10 @@ static qb_status cuda_group_norm_create(qb_ctx *cx, const qb_tactic *tactic,
     qb_desc in[QB_MAX_INPUTS];
     qb_cuda_group_norm n;
     qb_cuda_device device;
-    int32_t machine = 0, source = 0; /* code from the PTX of 8.0 has no clusters anywhere */
     (void)threads;
     if (!lower(problem, constant, &finalized, in, &n)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
-    const bool clusters = qb_cuda_code_probe(&machine, &source) == 0 && source >= 90;
-    n.blocks = qb_cuda_group_norm_blocks(&n, &device, clusters);
+    n.blocks = qb_cuda_group_norm_blocks(&n, &device, qb_cuda_has_clusters());
     QB_TRY(qb_cuda_create(cx, tactic, &finalized, &n, sizeof n, out));
     (*out)->packed_bytes = (size_t)n.channels * 2 * sizeof(float);
     (*out)->packed_inputs = 6; /* inputs 1 and 2 */

@@ -187,9 +187,7 @@ static qb_status make(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *pro
                       qb_cuda_recurrent_state *s, qb_kernel **out) {
     qb_cuda_device device;
     QB_TRY(qb_cuda_current(cx, &device));
-    int32_t machine = 0, source = 0; /* code from the PTX of 8.0 has no clusters anywhere */
-    const bool clusters = qb_cuda_code_probe(&machine, &source) == 0 && source >= 90;
-    if (!qb_cuda_recurrent_plan(&s->p, &device, clusters))
+    if (!qb_cuda_recurrent_plan(&s->p, &device, qb_cuda_has_clusters()))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %d units of %d items: no room", tactic->name,
                        (int)s->p.hidden, (int)s->p.batch);
     QB_TRY(create_projection(cx, problem, &s->p, &s->projection));
