@@ -64,7 +64,6 @@ qb_status qb_lower_alias(qb_lowering *b, const qb_group *group, bool *done) {
     *done = true;
     for (int32_t id = moves ? b->value[group->in[0]].layout : -1; id >= 0; id = e->layouts[id].next)
         for (int32_t i = 0; qb_layout_on_device(e, id) == (e->device != NULL) && i < 2; i++) {
-            if (layouts[i] == QB_LAYOUT_NHWC && b->value[group->out].only_rows) continue;
             const qb_desc out = qb_lower_desc(b, group->out, layouts[i]);
             if (qb_strided_is_memory(&moved, &e->layouts[id].desc, &out))
                 return add_view(b, group, id, layouts[i]);

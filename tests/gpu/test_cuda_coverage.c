@@ -91,8 +91,7 @@ void __wrap_qb_cuda_event_close(void *event) { (void)event; }
 
 /* ---- plans ---- */
 
-/* Steps of the host, and copies between host and device beside those of inputs and outputs. */
-static int count_host(qb_ctx *cx, const qb_graph *graph, qb_dtype type, int *steps) {
+static qb_engine *plan(qb_ctx *cx, const qb_graph *graph, qb_dtype type) {
     const qb_build_spec spec = {.backends = "cuda,cpu,dnnl,ref",
                                 .float_type = type,
                                 .batch =
@@ -102,8 +101,14 @@ static int count_host(qb_ctx *cx, const qb_graph *graph, qb_dtype type, int *ste
                                 .no_mixed_precision = true,
                                 .excluded_sources = QB_SOURCES_ALL};
     qb_engine *engine;
-    int host = 0, moves = -graph->n_inputs - graph->n_outputs;
     assert_ok(cx, qb_engine_build(cx, graph, &spec, &engine));
+    return engine;
+}
+
+/* Steps of the host, and copies between host and device beside those of inputs and outputs. */
+static int count_host(qb_ctx *cx, const qb_graph *graph, qb_dtype type, int *steps) {
+    qb_engine *engine = plan(cx, graph, type);
+    int host = 0, moves = -graph->n_inputs - graph->n_outputs;
     *steps = qb_engine_n_steps(engine);
     for (int32_t s = 0; s < *steps; s++) {
         qb_step_info step;
@@ -309,6 +314,80 @@ static void codes(maker *m) {
     set_int(m, "axis", 1);
 }
 
+/* Steps of this operator that are more than another view of memory. */
+static int count_steps(maker *m, const char *op) {
+    int n = 0;
+    qb_engine *engine = plan(&m->cx, m->graph, QB_DTYPE_F16);
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info step;
+        qb_engine_step(engine, s, &step);
+        n += strcmp(step.tactic, "alias") != 0 && strcmp(step.op, op) == 0;
+    }
+    qb_engine_free(engine);
+    return n;
+}
+
+/* Channels are read where they lie, in whole pieces of 16 bytes: 16 and 48 of 64 halves, not 12. */
+static void parts_of_channels_are_views(void **state) {
+    (void)state;
+    for (int odd = 0; odd < 2; odd++) {
+        maker m;
+        maker_init(&m, 6);
+        const int32_t first = odd ? 12 : 16;
+        const int32_t a = conv(&m, "a", make_input(&m, "x", DIMS(1, 3, 16, 16)), 3, 64, 3);
+        const int32_t low = slice(&m, "low", a, 0, first, 1);
+        const int32_t high = slice(&m, "high", a, first, 64, 1);
+        make_output(&m, NODE(&m, "Relu", "y", conv(&m, "b", low, first, 32, 3)));
+        make_output(&m, NODE(&m, "Relu", "z", conv(&m, "c", high, 64 - first, 32, 3)));
+        assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+        assert_int_equal(count_steps(&m, "Slice"), 2 * odd);
+        maker_release(&m);
+    }
+}
+
+/* The feed-forward block of Mix-FFN: tokens become an image for a convolution and tokens again, all
+ * in the same memory. */
+static void tokens_of_images_are_views(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 7);
+    const int32_t x = make_input(&m, "x", DIMS(1, 64, 64)), f = NODE(&m, "Relu", "f", x);
+    const int32_t a = NODE(&m, "MatMul", "a", f, make_random(&m, "w", DIMS(64, 64)));
+    const int32_t t = NODE(&m, "Transpose", "t", a);
+    SET_INTS(&m, "perm", 0, 2, 1);
+    const int32_t image = NODE(&m, "Reshape", "image", t, INTS(&m, "s1", 1, 64, 8, 8));
+    const int32_t c = conv(&m, "c", image, 64, 64, 3);
+    const int32_t line = NODE(&m, "Reshape", "line", c, INTS(&m, "s2", 1, 64, 64));
+    const int32_t tokens = NODE(&m, "Transpose", "tokens", line);
+    SET_INTS(&m, "perm", 0, 2, 1);
+    const int32_t b = NODE(&m, "MatMul", "b", tokens, make_random(&m, "w2", DIMS(64, 64)));
+    const int32_t y = NODE(&m, "Add", "y", b, make_random(&m, "bias", DIMS(64)));
+    make_output(&m, NODE(&m, "Add", "z", y, f));
+    assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+    assert_int_equal(count_steps(&m, "Transpose"), 0);
+    assert_int_equal(count_steps(&m, "reorder"), 2); /* x and z, whose types are others */
+    maker_release(&m);
+}
+
+/* Channels that a product reads as rows, as keys are, become rows where they are copied. */
+static void copies_for_products_are_rows(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 8);
+    const int32_t a = conv(&m, "a", make_input(&m, "x", DIMS(1, 3, 8, 8)), 3, 64, 3);
+    const int32_t keys =
+        NODE(&m, "Reshape", "keys", slice(&m, "k", a, 16, 32, 1), INTS(&m, "s1", 1, 16, 64));
+    const int32_t rest = conv(&m, "b", a, 64, 64, 3);
+    const int32_t values =
+        NODE(&m, "Reshape", "values", slice(&m, "v", rest, 0, 16, 1), INTS(&m, "s2", 1, 16, 64));
+    const int32_t turned = NODE(&m, "Transpose", "turned", values);
+    SET_INTS(&m, "perm", 0, 2, 1);
+    make_output(&m, NODE(&m, "MatMul", "y", keys, turned));
+    assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+    assert_int_equal(count_steps(&m, "reorder"), 2); /* x and y, whose types are others */
+    maker_release(&m);
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
@@ -361,7 +440,9 @@ static void large_numbers_stay_there(void **state) {
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there),
-                                          cmocka_unit_test(large_numbers_stay_there)};
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(every_step_runs_there), cmocka_unit_test(parts_of_channels_are_views),
+    cmocka_unit_test(tokens_of_images_are_views), cmocka_unit_test(copies_for_products_are_rows),
+    cmocka_unit_test(large_numbers_stay_there)};
 
 QB_TEST_MAIN(tests)
