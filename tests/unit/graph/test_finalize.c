@@ -13,17 +13,21 @@ static int32_t finalize(maker *m) {
     return n;
 }
 
+/* Three groups of [2, 6, 4, 5], as exporters normalize them: Reshape, InstanceNormalization, and
+ * the Reshape "back". */
+static int32_t make_group_norm(maker *m, int32_t x) {
+    const int32_t parts = NODE(m, "Reshape", "parts", x, INTS(m, "to", 0, 3, -1));
+    const int32_t norm = NODE(m, "InstanceNormalization", "norm", parts,
+                              make_uniform(m, "g", DIMS(3), 0.5, 2), make_random(m, "b", DIMS(3)));
+    set_float(m, "epsilon", 0.01f);
+    return NODE(m, "Reshape", "back", norm, INTS(m, "from", 2, 6, 4, 5));
+}
+
 static void three_nodes_are_a_group_norm(void **state) {
     (void)state;
     maker m;
     maker_init(&m, 3);
-    const int32_t x = make_input(&m, "x", DIMS(2, 6, 4, 5));
-    const int32_t parts = NODE(&m, "Reshape", "parts", x, INTS(&m, "to", 0, 3, -1));
-    const int32_t norm =
-        NODE(&m, "InstanceNormalization", "norm", parts, make_uniform(&m, "g", DIMS(3), 0.5, 2),
-             make_random(&m, "b", DIMS(3)));
-    set_float(&m, "epsilon", 0.01f);
-    const int32_t back = NODE(&m, "Reshape", "back", norm, INTS(&m, "from", 2, 6, 4, 5));
+    const int32_t back = make_group_norm(&m, make_input(&m, "x", DIMS(2, 6, 4, 5)));
     make_output(&m, NODE(&m, "Relu", "y", back));
     assert_true(finalize(&m) > 0);
     assert_int_equal(count_op(m.graph, "GroupNormalization"), 1);
@@ -41,12 +45,8 @@ static void group_norms_take_quantized_values(void **state) {
         maker_init(&m, 5);
         const int32_t x = NODE(&m, "Relu", "r", make_input(&m, "x", DIMS(2, 6, 4, 5)));
         make_quantized(&m, x, 0.02f, 3);
-        const int32_t parts = NODE(&m, "Reshape", "parts", x, INTS(&m, "to", 0, 3, -1));
-        if (odd) make_quantized(&m, parts, 0.05f, 0);
-        const int32_t norm =
-            NODE(&m, "InstanceNormalization", "norm", parts, make_uniform(&m, "g", DIMS(3), 0.5, 2),
-                 make_random(&m, "b", DIMS(3)));
-        const int32_t back = NODE(&m, "Reshape", "back", norm, INTS(&m, "from", 2, 6, 4, 5));
+        const int32_t back = make_group_norm(&m, x);
+        if (odd) make_quantized(&m, node_writing(&m, "parts")->out[0], 0.05f, 0);
         make_quantized(&m, back, 0.03f, 128);
         make_output(&m, NODE(&m, "Relu", "y", back));
         assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
@@ -56,32 +56,49 @@ static void group_norms_take_quantized_values(void **state) {
     }
 }
 
-/* As PyTorch writes them: factors and terms of the channels behind the Reshape, the last result
- * quantized; a term for each element stays, and so does one behind what others read. */
+/* As PyTorch writes them: factors and terms of the channels behind the Reshape. A term for each
+ * element stays, and so do what stands behind a value that others read, and a division by 0. */
 static void group_norms_take_in_factors_of_channels(void **state) {
     (void)state;
-    for (int shared = 0; shared < 2; shared++) {
+    enum { PLAIN, SHARED, ZERO, FORMS };
+    for (int form = 0; form < FORMS; form++) {
         maker m;
         maker_init(&m, 6);
-        const int32_t x = make_input(&m, "x", DIMS(2, 6, 4, 5));
-        const int32_t parts = NODE(&m, "Reshape", "parts", x, INTS(&m, "to", 0, 3, -1));
-        const int32_t norm =
-            NODE(&m, "InstanceNormalization", "norm", parts, make_uniform(&m, "g", DIMS(3), 0.5, 2),
-                 make_random(&m, "b", DIMS(3)));
-        const int32_t back = NODE(&m, "Reshape", "back", norm, INTS(&m, "from", 2, 6, 4, 5));
+        const int32_t back = make_group_norm(&m, make_input(&m, "x", DIMS(2, 6, 4, 5)));
         const int32_t scaled =
             NODE(&m, "Mul", "scaled", make_random(&m, "gain", DIMS(6, 1, 1)), back);
+        const int32_t by = form == ZERO ? make_floats(&m, "by", DIMS(1, 6, 1, 1), (float[6]){1})
+                                        : make_uniform(&m, "by", DIMS(1, 6, 1, 1), 0.5, 2);
+        const int32_t divided = NODE(&m, "Div", "divided", scaled, by);
+        if (form == SHARED) make_output(&m, NODE(&m, "Relu", "s", scaled));
         const int32_t shifted =
-            NODE(&m, "Sub", "shifted", scaled, make_random(&m, "shift", DIMS(1, 6, 1, 1)));
-        if (shared) make_output(&m, NODE(&m, "Relu", "s", scaled));
+            NODE(&m, "Sub", "shifted", divided, make_random(&m, "shift", DIMS(6, 1, 1)));
         make_output(&m, NODE(&m, "Add", "y", shifted, make_random(&m, "all", DIMS(6, 4, 5))));
-        assert_true(finalize(&m) > 0);
+        int32_t n;
+        if (form == ZERO)
+            assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+        else
+            assert_true(finalize(&m) > 0);
         assert_int_equal(count_op(m.graph, "GroupNormalization"), 1);
         assert_int_equal(count_op(m.graph, "Mul"), 0);
-        assert_int_equal(count_op(m.graph, "Sub"), shared);
+        assert_int_equal(count_op(m.graph, "Div"), form != PLAIN);
+        assert_int_equal(count_op(m.graph, "Sub"), form != PLAIN);
         assert_int_equal(count_op(m.graph, "Add"), 1);
         maker_release(&m);
     }
+}
+
+/* The optimizer leaves them there: it makes no convolution of them. */
+static void factors_behind_group_norms_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 8);
+    const int32_t back = make_group_norm(&m, make_input(&m, "x", DIMS(2, 6, 4, 5)));
+    const int32_t scaled = NODE(&m, "Mul", "scaled", back, make_random(&m, "gain", DIMS(6, 1, 1)));
+    make_output(&m, NODE(&m, "Add", "y", scaled, make_random(&m, "shift", DIMS(6, 1, 1))));
+    assert_int_equal(optimize(&m, "scale-to-conv", TOLERANCE), 0);
+    assert_int_equal(count_op(m.graph, "Mul"), 1);
+    maker_release(&m);
 }
 
 /* Sums repeat what an Expand does, as far as the result stays as large. */
@@ -275,6 +292,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(three_nodes_are_a_group_norm),
     cmocka_unit_test(group_norms_take_quantized_values),
     cmocka_unit_test(group_norms_take_in_factors_of_channels),
+    cmocka_unit_test(factors_behind_group_norms_stay),
     cmocka_unit_test(sums_read_before_an_expand),
     cmocka_unit_test(other_sizes_stay),
     cmocka_unit_test(boxes_are_filled_from_padding),

@@ -318,25 +318,30 @@ static void what_cannot_be_folded_stays_as_written(void **state) {
     check_stays(&graph, 3);
 }
 
-/* Read a graph of one pair with that scale; what was logged in `text`. */
-static void log_of_scale(float scale, char text[512]) {
+/* The graph as it was read; what was logged in `text`. */
+static qb_graph *read_logged(ob *graph, char text[512]) {
     qb_ctx cx;
     qb_log log;
     qb_graph *g = NULL;
-    ob graph = {0};
     FILE *stream = fmemopen(text, 512, "w");
     assert_non_null(stream);
     qb_ctx_init(&cx);
     qb_log_init(&log, stream, QB_LEVEL_WARN, true);
     cx.log = &log;
+    memset(text, 0, 512);
+    assert_ok(&cx, ob_parse_graph(&cx, graph, &g));
+    fclose(stream);
+    return g;
+}
+
+/* Reads a graph of one pair with that scale. */
+static void log_of_scale(float scale, char text[512]) {
+    ob graph = {0};
     ob_input(&graph, "x", QB_DTYPE_F32, "4");
     params(&graph, "a", scale, QB_DTYPE_U8, 3);
     pair(&graph, "x", "a", "y");
     ob_output(&graph, "y", QB_DTYPE_F32, "4");
-    memset(text, 0, 512);
-    assert_ok(&cx, ob_parse_graph(&cx, &graph, &g));
-    fclose(stream);
-    qb_graph_free(g);
+    qb_graph_free(read_logged(&graph, text));
 }
 
 static void odd_scales_are_told(void **state) {
@@ -357,15 +362,7 @@ static void odd_scales_are_told(void **state) {
 static void product_of_scale(int in, float scale, const char *op, char text[512]) {
     const float half = 0.5f;
     const int8_t w[] = {1, 2, 3, 4};
-    qb_ctx cx;
-    qb_log log;
-    qb_graph *g = NULL;
     ob graph = {0};
-    FILE *stream = fmemopen(text, 512, "w");
-    assert_non_null(stream);
-    qb_ctx_init(&cx);
-    qb_log_init(&log, stream, QB_LEVEL_WARN, true);
-    cx.log = &log;
     ob_input(&graph, "x", QB_DTYPE_S8, "1,1,2,2");
     ob_initializer(&graph, "w", QB_DTYPE_S8, "1,1,2,2", w, sizeof w);
     ob_initializer(&graph, "z", QB_DTYPE_S8, "", (int8_t[]){0}, 1);
@@ -374,9 +371,7 @@ static void product_of_scale(int in, float scale, const char *op, char text[512]
     ob_floats(&graph, "s6", "", 1, in == 6 ? &scale : &half);
     ob_node(&graph, op, "", "x s1 z w s4 z s6 z", "y", NULL);
     ob_output(&graph, "y", QB_DTYPE_S8, NULL);
-    memset(text, 0, 512);
-    assert_ok(&cx, ob_parse_graph(&cx, &graph, &g));
-    fclose(stream);
+    qb_graph *g = read_logged(&graph, text);
     int32_t n = 0;
     for (int32_t i = 0; i < g->n_nodes; i++)
         n += g->nodes[i].op && strcmp(g->nodes[i].op->name, op) == 0;
