@@ -245,6 +245,7 @@ static void run_tile(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
     Sum acc[T::mt][8][4] = {};
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
+    load_first_weights<T>(p, from, end - begin, 0);
     if (p.in_signed)
         main_loop<T, true>(p, from, end - begin, 0, warp_row, warp_channel, acc);
     else
@@ -263,6 +264,7 @@ static void run_sliced(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
     Sum acc[T::mt][8][4] = {};
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
+    load_first_weights<T>(p, from, end - begin, slice);
     if (p.in_signed)
         main_loop<T, true>(p, from, end - begin, slice, 0, 0, acc);
     else

@@ -9,7 +9,7 @@
 //
 // A row whose keys are all masked with minus infinity gives zeros.
 #include "kernels/cuda/attention/attention.cuh"
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 
 #define KEYS 64
@@ -298,10 +298,9 @@ static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const voi
     if (items == 0 || p->rows == 0) return 0;
     while (most > 1 && items * ((tiles + most - 1) / most) < multiprocessors) most /= 2;
     int32_t blocks = (tiles + most - 1) / most, warps = (tiles + blocks - 1) / blocks;
-    return qb_launch_dependent(attention<SIZE, GROUPS, WARPS, MASKED>, (unsigned)(items * blocks),
-                               (unsigned)warps * 32, SHARED, stream, *p, blocks,
-                               (const uint16_t *)q, (const uint16_t *)k, (const uint16_t *)v, mask,
-                               out);
+    return qb_launch(attention<SIZE, GROUPS, WARPS, MASKED>, (unsigned)(items * blocks),
+                     (unsigned)warps * 32, SHARED, stream, *p, blocks, (const uint16_t *)q,
+                     (const uint16_t *)k, (const uint16_t *)v, mask, out);
 }
 
 template <bool MASKED>

@@ -12,8 +12,8 @@
 //
 // A row whose keys are all masked with minus infinity gives zeros.
 #include "kernels/cuda/attention/attention.cuh"
-#include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/launch.cuh"
 
 #define SIZE 64 // elements of a head, with zeros at the end where there are fewer
 #define ROW_BYTES (SIZE * 2)
@@ -217,9 +217,9 @@ static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const voi
     int32_t tiles = (p->rows + QUERIES - 1) / QUERIES, parts = 1;
     if (items == 0 || p->rows == 0) return 0;
     while (parts < tiles && items * parts < (int64_t)multiprocessors * BLOCKS) parts++;
-    return qb_launch_dependent(attention<KEYS, FEWEST, BLOCKS, MASKED>, (unsigned)(items * parts),
-                               128, SHARED, stream, *p, parts, (const uint16_t *)q,
-                               (const uint16_t *)k, (const uint16_t *)v, mask, out);
+    return qb_launch(attention<KEYS, FEWEST, BLOCKS, MASKED>, (unsigned)(items * parts), 128,
+                     SHARED, stream, *p, parts, (const uint16_t *)q, (const uint16_t *)k,
+                     (const uint16_t *)v, mask, out);
 }
 
 template <bool MASKED>

@@ -31,9 +31,9 @@ qb_status qb_cuda_code_check(qb_ctx *cx, const char *architectures, const qb_cud
  * for (90: compute capability 9.0), *source the architecture that they were compiled from (80,
  * where the driver compiled the PTX of 8.0). Returns a code of the CUDA runtime (0: fine). */
 int qb_cuda_code_probe(int32_t *machine, int32_t *source);
-/* May kernels be launched in clusters of blocks there? Code from the PTX of 8.0 has none anywhere.
- */
-bool qb_cuda_has_clusters(void);
+/* Is the code that runs on the calling thread's device compiled for 9.0 or later? Code from the PTX
+ * of 8.0 has neither clusters of blocks nor programmatic dependent launch anywhere. */
+bool qb_cuda_runs_code_90(void);
 
 /* What a kernel needs of the device it runs on. */
 typedef struct qb_cuda_need {

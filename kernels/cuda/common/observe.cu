@@ -1,4 +1,5 @@
 // Observers: extremes, counts and the histogram of one tensor in one pass, see observe.h.
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/observe.h"
 
 #define THREADS 1024
@@ -206,6 +207,7 @@ static __device__ void add_count(uint64_t *to, uint32_t n) {
 static __global__ void __launch_bounds__(THREADS, 1)
     observe(const __grid_constant__ qb_cuda_observe_shape p, const float *data,
             qb_cuda_observed *state, uint32_t *table, uint32_t *low, uint32_t *high) {
+    qb_wait_for_dependencies();
     __shared__ uint32_t bins[QB_STATS_BINS];
     __shared__ uint32_t is_last;
     for (int i = threadIdx.x; i < QB_STATS_BINS; i += THREADS) bins[i] = 0;
@@ -242,7 +244,6 @@ static __global__ void __launch_bounds__(THREADS, 1)
 extern "C" int qb_cuda_observe_run(const qb_cuda_observe_shape *p, const float *data,
                                    qb_cuda_observed *state, uint32_t *table, uint32_t *low,
                                    uint32_t *high, int32_t blocks, void *stream) {
-    observe<<<(unsigned)blocks, THREADS, 0, (cudaStream_t)stream>>>(*p, data, state, table, low,
-                                                                    high);
-    return cudaGetLastError();
+    return qb_launch(observe, (unsigned)blocks, THREADS, 0, stream, *p, data, state, table, low,
+                     high);
 }

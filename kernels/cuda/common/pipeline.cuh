@@ -9,8 +9,8 @@
 #ifndef QB_CUDA_PIPELINE_CUH
 #define QB_CUDA_PIPELINE_CUH
 
-#include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/launch.cuh"
 
 #define QB_WARP_GROUP 128 // threads
 

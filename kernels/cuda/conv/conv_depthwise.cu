@@ -294,6 +294,7 @@ static __global__ void __launch_bounds__(THREADS, F16                          ?
                                                                                : 4)
     depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
               uint32_t count) {
+    qb_wait_for_dependencies();
     typedef typename depthwise_of<F16>::sum_type sum_type;
     __shared__ sum_type memory[CHANNELS][THREADS];
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
@@ -326,6 +327,7 @@ template <bool F16, int KW, int STRIDE>
 static __global__ void __launch_bounds__(THREADS)
     depthwise_rows(const __grid_constant__ qb_cuda_conv p,
                    const __grid_constant__ qb_cuda_conv_io io, uint32_t count) {
+    qb_wait_for_dependencies();
     typedef typename depthwise_of<F16>::sum_type sum_type;
     constexpr int WARPS = THREADS / 32;
     static_assert(WARPS == PIXELS, "a pixel for each warp");

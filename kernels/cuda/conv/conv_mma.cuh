@@ -47,6 +47,8 @@ static __global__ void __launch_bounds__(T::threads, (blocks_of<T, EPILOGUE>()))
     typename E::sum acc[T::mt][8][4] = {};
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
+    load_first_weights<T>(p, from, end - begin, qb_shared_address_of(memory));
+    qb_wait_for_dependencies();
     if (!E::f16 && p.in_signed)
         main_loop<T, true>(p, from, end - begin, qb_shared_address_of(memory), warp_row,
                            warp_channel, acc);

@@ -92,7 +92,8 @@ template <class T> struct loader {
         }
     }
 
-    __device__ void load(const qb_cuda_conv &p, uint32_t stage) {
+    // Both move on to the next step.
+    __device__ void load_data(const qb_cuda_conv &p, uint32_t stage) {
         int dz = tap_t * p.dilation_d, dy = tap_r * p.dilation_h, dx = tap_s * p.dilation_w;
         int pixel_bytes = p.in_total * T::element, tap_bytes = p.k_pad * T::element;
 #pragma unroll
@@ -108,17 +109,21 @@ template <class T> struct loader {
             else
                 qb_copy16(slot, image[i] + at, min(left, 16));
         }
-#pragma unroll
-        for (int i = 0; i < T::b_pieces; i++)
-            qb_copy16(stage + T::rows * T::k + to + i * (T::lines * T::k),
-                      weight + (size_t)i * T::lines * p.taps * tap_bytes, 16);
-        weight += T::k;
         k += T::k;
         if (k < tap_bytes) return;
         k -= tap_bytes;
         if (++tap_s < p.kernel_w) return;
         tap_s = 0;
         if (++tap_r == p.kernel_h) tap_r = 0, tap_t++;
+    }
+
+    __device__ void load_weight(const qb_cuda_conv &p, uint32_t stage) {
+        int tap_bytes = p.k_pad * T::element;
+#pragma unroll
+        for (int i = 0; i < T::b_pieces; i++)
+            qb_copy16(stage + T::rows * T::k + to + i * (T::lines * T::k),
+                      weight + (size_t)i * T::lines * p.taps * tap_bytes, 16);
+        weight += T::k;
     }
 };
 
@@ -149,19 +154,33 @@ QB_DEVICE void multiply_step(uint32_t stage, int warp_row, int warp_channel,
     }
 }
 
+// The weights of the steps that are under way first: constants, read while the kernel before this
+// one ends.
+template <class T>
+QB_DEVICE void load_first_weights(const qb_cuda_conv &p, loader<T> &from, int steps,
+                                  uint32_t shared) {
+#pragma unroll
+    for (int s = 0; s < T::stages - 1; s++)
+        if (s < steps) from.load_weight(p, shared + s * T::stage_bytes);
+}
+
+// Behind load_first_weights.
 template <class T, bool SIGNED, class Sum>
 QB_DEVICE void main_loop(const qb_cuda_conv &p, loader<T> &from, int steps, uint32_t shared,
                          int warp_row, int warp_channel, Sum (&acc)[T::mt][8][4]) {
 #pragma unroll
     for (int s = 0; s < T::stages - 1; s++) {
-        if (s < steps) from.load(p, shared + s * T::stage_bytes);
-        qb_copies_commit();
+        if (s < steps) from.load_data(p, shared + s * T::stage_bytes);
+        qb_copies_commit(); // the first: all weights, too
     }
     int stage = 0, next = T::stages - 1;
     for (int s = 0; s < steps; s++) {
         qb_copies_wait<T::stages - 2>();
         T::sync();
-        if (s + T::stages - 1 < steps) from.load(p, shared + next * T::stage_bytes);
+        if (s + T::stages - 1 < steps) {
+            from.load_data(p, shared + next * T::stage_bytes);
+            from.load_weight(p, shared + next * T::stage_bytes);
+        }
         qb_copies_commit();
         multiply_step<T, SIGNED>(shared + stage * T::stage_bytes, warp_row, warp_channel, acc);
         stage = stage + 1 == T::stages ? 0 : stage + 1;

@@ -39,10 +39,13 @@ static __global__ void __launch_bounds__(T::threads)
     Sum acc[T::mt][8][4] = {};
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
+    load_first_weights<T>(p, from, end - begin, qb_shared_address_of(slice));
+    qb_wait_for_dependencies();
     if (T::element == 1 && p.in_signed)
         main_loop<T, true>(p, from, end - begin, qb_shared_address_of(slice), 0, 0, acc);
     else
         main_loop<T, false>(p, from, end - begin, qb_shared_address_of(slice), 0, 0, acc);
+    qb_launch_dependents();
     leave_sums<T>(slice, acc);
     __syncthreads();
     if (channel >= p.out_c) return;

@@ -9,6 +9,7 @@
 template <qb_cuda_epilogue EPILOGUE>
 static __global__ void __launch_bounds__(REDUCE_THREADS)
     reduce(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
+    qb_wait_for_dependencies();
     typedef qb_epilogue_of<EPILOGUE> E;
     typedef typename E::sum sum;
     __shared__ int memory[16 * REDUCE_THREADS];

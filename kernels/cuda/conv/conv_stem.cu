@@ -8,6 +8,7 @@
 //   shared    the pixels under the block, the weight in the order of the operands, and 16 KiB of
 //             staging for the general epilogue
 //   bound by  shared memory reads of the weight
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/conv/tile_epilogue.cuh"
 
@@ -91,6 +92,7 @@ static __global__ void __launch_bounds__(THREADS)
     int image = blockIdx.z / blocks, channel = blockIdx.z % blocks * 64;
     const uint2 *packed = (const uint2 *)io.packed + (size_t)(channel / 64) * weights;
     for (int i = threadIdx.x; i < weights; i += THREADS) weight[i] = packed[i];
+    qb_wait_for_dependencies();
     for (int i = threadIdx.x; i < line * lines; i += THREADS) {
         int iy = y0 * p.stride_h - p.pad_h + i / line, ix = x0 * p.stride_w - p.pad_w + i % line;
         bool valid = iy >= 0 && iy < p.in_h && ix >= 0 && ix < p.in_w;
@@ -128,9 +130,7 @@ extern "C" int qb_cuda_conv_stem(const qb_cuda_conv_call *call) {
     dim3 grid((p->out_w + WIDTH - 1) / WIDTH, (p->out_h + ROWS - 1) / ROWS,
               p->batch * (p->n_pad / 64));
     return qb_dispatch_epilogue<QB_EPILOGUES_STEM>(p, [&](auto epilogue) {
-        stem<epilogue()>
-            <<<grid, THREADS, qb_cuda_conv_stem_shared(p), (cudaStream_t)call->stream>>>(*p,
-                                                                                         *call->io);
-        return (int)cudaGetLastError();
+        return qb_launch(stem<epilogue()>, grid, THREADS, qb_cuda_conv_stem_shared(p), call->stream,
+                         *p, *call->io);
     });
 }

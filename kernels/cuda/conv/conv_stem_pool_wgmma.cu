@@ -166,7 +166,7 @@ extern "C" int qb_cuda_conv_stem_pool_wgmma(const qb_cuda_stem_pool *p, const qb
     return qb_dispatch_epilogue<QB_EPILOGUES_PLAIN>(&p->conv, [&](auto epilogue) {
         const auto kernel = stem_pool<epilogue()>;
         if (!io) return qb_reserve_shared(kernel, QB_CUDA_STEM_POOL_SHARED_MOST);
-        return qb_launch_dependent(kernel, grid, THREADS, QB_CUDA_STEM_POOL_SHARED(p, p->rows),
-                                   stream, *p, *io);
+        return qb_launch(kernel, grid, THREADS, QB_CUDA_STEM_POOL_SHARED(p, p->rows), stream, *p,
+                         *io);
     });
 }

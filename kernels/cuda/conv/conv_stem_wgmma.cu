@@ -61,7 +61,7 @@ extern "C" int qb_cuda_conv_stem_wgmma(const qb_cuda_conv_call *call) {
     return qb_dispatch_epilogue<QB_EPILOGUES_STEM_WGMMA>(p, [&](auto epilogue) {
         const auto kernel = stem_wgmma<epilogue()>;
         if (!call->io) return qb_reserve_shared(kernel, QB_CUDA_STEM_SHARED_MOST);
-        return qb_launch_dependent(kernel, grid, THREADS, QB_CUDA_STEM_SHARED(p), call->stream, *p,
-                                   *call->io);
+        return qb_launch(kernel, grid, THREADS, QB_CUDA_STEM_SHARED(p), call->stream, *p,
+                         *call->io);
     });
 }

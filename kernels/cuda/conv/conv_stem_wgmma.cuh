@@ -3,8 +3,8 @@
 #ifndef QB_CUDA_CONV_STEM_WGMMA_CUH
 #define QB_CUDA_CONV_STEM_WGMMA_CUH
 
-#include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/conv/tile_epilogue.cuh"
 
 #define THREADS 256

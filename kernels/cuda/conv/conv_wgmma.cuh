@@ -225,8 +225,8 @@ static int qb_launch_tile(const qb_cuda_conv_call *call) {
     // a block that steps by whole rows of tiles keeps its channels, and with them its constants
     int columns = p->n_pad / BN, sms = call->multiprocessors, whole = sms / columns * columns;
     int blocks = columns > 1 && whole * 16 >= sms * 15 ? whole : sms;
-    return qb_launch_dependent(kernel, (unsigned)(tiles < blocks ? tiles : blocks), T::threads,
-                               T::shared_bytes, call->stream, a, b, r, *p, *io, flat);
+    return qb_launch(kernel, (unsigned)(tiles < blocks ? tiles : blocks), T::threads,
+                     T::shared_bytes, call->stream, a, b, r, *p, *io, flat);
 }
 
 #endif

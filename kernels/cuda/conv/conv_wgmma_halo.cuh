@@ -238,8 +238,8 @@ static int qb_launch_tile(const qb_cuda_conv_call *call) {
                     ((p->out_h + w.rows - 1) / w.rows);
     if (blocks < 1) blocks = 1;
     if (blocks > tiles) blocks = (int)tiles;
-    return qb_launch_dependent(kernel, (unsigned)(blocks * columns), T::threads,
-                               (size_t)w.shared_bytes, call->stream, a, b, *p, *io, w);
+    return qb_launch(kernel, (unsigned)(blocks * columns), T::threads, (size_t)w.shared_bytes,
+                     call->stream, a, b, *p, *io, w);
 }
 
 #endif

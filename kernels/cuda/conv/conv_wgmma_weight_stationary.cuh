@@ -218,8 +218,8 @@ static int qb_launch_tile(const qb_cuda_conv_call *call) {
     if (blocks < 1) blocks = 1;
     if (blocks > tiles) blocks = tiles;
     const size_t shared = QB_CUDA_STATIONARY_FIXED(p, BN) + stages * GROUPS * (T::stage_bytes + 16);
-    return qb_launch_dependent(kernel, (unsigned)(blocks * columns), T::threads, shared,
-                               call->stream, a, b, r, o, *p, *io, stages, flat);
+    return qb_launch(kernel, (unsigned)(blocks * columns), T::threads, shared, call->stream, a, b,
+                     r, o, *p, *io, stages, flat);
 }
 
 #endif

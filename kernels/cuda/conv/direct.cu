@@ -61,6 +61,7 @@ template <class T, class W>
 static __global__ void __launch_bounds__(THREADS)
     direct(const __grid_constant__ qb_cuda_direct p, uint32_t count, const void *in,
            const void *residual, const char *packed, void *out) {
+    qb_wait_for_dependencies();
     const qb_cuda_window &w = p.w;
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
@@ -145,6 +146,7 @@ static __global__ void __launch_bounds__(TILE_THREADS)
         for (int d = 0; d < 3; d++) origin[i][d] = to[d] * w.stride[d] - w.pad[d];
     }
     T sum[4][4] = {};
+    qb_wait_for_dependencies();
     for (int k0 = 0; k0 < k_all; k0 += DEPTH) {
         int k = k0 + down, c = k % w.in_c, tap = k / w.in_c;
         int kx = tap % w.kernel[2], ky = tap / w.kernel[2] % w.kernel[1];

@@ -1,5 +1,5 @@
 // Windows of an image to rows of a matrix: a thread makes 16 bytes. Bound by device memory.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/conv/im2col.h"
 
 #define THREADS 256
@@ -10,7 +10,6 @@ static __global__ void __launch_bounds__(THREADS)
     im2col(const __grid_constant__ qb_cuda_im2col p, uint32_t count, const T *in, uint4 *out) {
     constexpr int EACH = PIECE / sizeof(T);
     const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
-    qb_launch_dependents();
     qb_wait_for_dependencies();
     if (i >= count) return;
     const uint32_t piece = i % p.pieces, window = i / p.pieces;
@@ -45,8 +44,8 @@ extern "C" int qb_cuda_im2col_run(const qb_cuda_im2col *p, const void *in, void 
     const dim3 blocks((count + THREADS - 1) / THREADS);
     uint4 *to = (uint4 *)out;
     if (count == 0) return 0;
-    return p->size == 1 ? qb_launch_dependent(im2col<uint8_t>, blocks, THREADS, 0, stream, *p,
-                                              count, (const uint8_t *)in, to)
-                        : qb_launch_dependent(im2col<uint16_t>, blocks, THREADS, 0, stream, *p,
-                                              count, (const uint16_t *)in, to);
+    return p->size == 1 ? qb_launch(im2col<uint8_t>, blocks, THREADS, 0, stream, *p, count,
+                                    (const uint8_t *)in, to)
+                        : qb_launch(im2col<uint16_t>, blocks, THREADS, 0, stream, *p, count,
+                                    (const uint16_t *)in, to);
 }

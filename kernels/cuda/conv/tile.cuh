@@ -3,7 +3,7 @@
 #ifndef QB_CUDA_TILE_CUH
 #define QB_CUDA_TILE_CUH
 
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/conv/tile_epilogue.cuh"
 
 // Do the warp groups share a tile?

@@ -2,6 +2,7 @@
 #ifndef QB_CUDA_INTEGER_CUH
 #define QB_CUDA_INTEGER_CUH
 
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/matmul/matmul.h"
 

@@ -72,6 +72,7 @@ template <class T>
 static __global__ void __launch_bounds__(THREADS)
     matmul(const __grid_constant__ qb_cuda_matmul p, uint32_t columns, const void *a, const void *b,
            const void *residual, const char *packed, void *out) {
+    qb_wait_for_dependencies();
     const int *zeros = (const int *)(packed + p.at_weight_zero);
     multiply<T>(
         p, columns, a, b, [&](int) { return p.a.zero; },
@@ -82,6 +83,7 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(THREADS)
     matmul_integer(const __grid_constant__ qb_cuda_integer p, uint32_t columns, const void *a,
                    const void *b, const void *a_zero, const void *b_zero, int *out) {
+    qb_wait_for_dependencies();
     const qb_cuda_matmul &shape = p.shape;
     multiply<int>(
         shape, columns, a, b, [&](int) { return qb_zero_of(a_zero, 0, p.a_signed); },
@@ -102,9 +104,8 @@ extern "C" int qb_cuda_matmul_integer_run(const qb_cuda_integer *p, const void *
                                           void *stream) {
     const dim3 grid = grid_of(&p->shape);
     if (grid.x == 0 || grid.y == 0) return 0;
-    matmul_integer<<<grid, THREADS, 0, (cudaStream_t)stream>>>(*p, blocks_of(p->shape.n), a, b,
-                                                               a_zero, b_zero, (int *)out);
-    return (int)cudaGetLastError();
+    return qb_launch(matmul_integer, grid, THREADS, 0, stream, *p, blocks_of(p->shape.n), a, b,
+                     a_zero, b_zero, (int *)out);
 }
 
 extern "C" int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b,
@@ -112,11 +113,7 @@ extern "C" int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const 
                                   void *stream) {
     const uint32_t columns = blocks_of(p->n);
     const dim3 grid = grid_of(p);
-    cudaStream_t s = (cudaStream_t)stream;
     if (grid.x == 0 || grid.y == 0) return 0;
-    if (p->integer)
-        matmul<int><<<grid, THREADS, 0, s>>>(*p, columns, a, b, residual, packed, out);
-    else
-        matmul<float><<<grid, THREADS, 0, s>>>(*p, columns, a, b, residual, packed, out);
-    return (int)cudaGetLastError();
+    return qb_launch(p->integer ? matmul<int> : matmul<float>, grid, THREADS, 0, stream, *p,
+                     columns, a, b, residual, packed, out);
 }

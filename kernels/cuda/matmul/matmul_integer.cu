@@ -12,6 +12,7 @@
 // A warp takes a row.
 static __global__ void __launch_bounds__(32 * WARPS)
     begin(const uint4 *a, uint4 *quantized, int *sums, int rows, int pieces, uint32_t flip) {
+    qb_wait_for_dependencies();
     const int row = blockIdx.x * WARPS + threadIdx.x / 32;
     if (row >= rows) return;
     int sum = 0;
@@ -33,6 +34,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
 static __global__ void __launch_bounds__(THREADS)
     end(const __grid_constant__ qb_cuda_integer p, const void *a_zero, const void *b_zero,
         const int *sums, const int4 *columns, int4 *out, uint32_t n, uint32_t pieces) {
+    qb_wait_for_dependencies();
     const uint32_t at = blockIdx.x * THREADS + threadIdx.x;
     if (at >= n) return;
     const uint32_t row = at / pieces, piece = at % pieces;
@@ -54,10 +56,9 @@ static __global__ void __launch_bounds__(THREADS)
 extern "C" int qb_cuda_integer_begin_run(const qb_cuda_integer *p, const void *a, void *quantized,
                                          int32_t *sums, void *stream) {
     const int rows = p->shape.m * p->shape.matrices;
-    begin<<<(rows + WARPS - 1) / WARPS, 32 * WARPS, 0, (cudaStream_t)stream>>>(
-        (const uint4 *)a, (uint4 *)quantized, sums, rows, p->shape.k / 16,
-        p->a_signed ? 0 : 0x80808080u);
-    return (int)cudaGetLastError();
+    return qb_launch(begin, (rows + WARPS - 1) / WARPS, 32 * WARPS, 0, stream, (const uint4 *)a,
+                     (uint4 *)quantized, sums, rows, p->shape.k / 16,
+                     p->a_signed ? 0 : 0x80808080u);
 }
 
 extern "C" int qb_cuda_integer_epilogue_run(const qb_cuda_integer *p, const void *a_zero,
@@ -65,7 +66,6 @@ extern "C" int qb_cuda_integer_epilogue_run(const qb_cuda_integer *p, const void
                                             const int32_t *columns, void *out, void *stream) {
     const uint32_t pieces = (uint32_t)p->shape.n / 4,
                    n = pieces * (uint32_t)(p->shape.m * p->shape.matrices);
-    end<<<(n + THREADS - 1) / THREADS, THREADS, 0, (cudaStream_t)stream>>>(
-        *p, a_zero, b_zero, sums, (const int4 *)columns, (int4 *)out, n, pieces);
-    return (int)cudaGetLastError();
+    return qb_launch(end, (n + THREADS - 1) / THREADS, THREADS, 0, stream, *p, a_zero, b_zero, sums,
+                     (const int4 *)columns, (int4 *)out, n, pieces);
 }

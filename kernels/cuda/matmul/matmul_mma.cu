@@ -116,6 +116,7 @@ template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS)
     matmul(const __grid_constant__ qb_cuda_matmul p, uint32_t columns, const void *a, const void *b,
            const void *residual, const char *packed, void *out) {
+    qb_wait_for_dependencies();
     __shared__ __align__(16) uint16_t memory[4][SIDE][PITCH];
     uint16_t(*left)[SIDE][PITCH] = memory, (*right)[SIDE][PITCH] = memory + 2; // two steps each
     int m0 = blockIdx.x / columns * SIDE, n0 = blockIdx.x % columns * SIDE;

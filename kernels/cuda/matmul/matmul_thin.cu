@@ -13,6 +13,7 @@ template <class T>
 static __global__ void __launch_bounds__(ROWS)
     thin(const __grid_constant__ qb_cuda_matmul p, const void *a, const void *b,
          const void *residual, const char *packed, void *out) {
+    qb_wait_for_dependencies();
     __shared__ __align__(16) T weight[QB_CUDA_THIN_WEIGHT];
     __shared__ T sums[ROWS * (QB_CUDA_THIN_COLUMNS + 1)];
     const int *zeros = (const int *)(packed + p.at_weight_zero);

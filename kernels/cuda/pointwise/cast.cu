@@ -1,4 +1,5 @@
 // A thread an element: masks are small.
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/cast.h"
 
@@ -6,6 +7,7 @@
 
 static __global__ void __launch_bounds__(THREADS)
     cast(const __grid_constant__ qb_cuda_cast p, const void *in, void *out) {
+    qb_wait_for_dependencies();
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= p.count) return;
     float v[1];
@@ -19,6 +21,5 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" int qb_cuda_cast_run(const qb_cuda_cast *p, const void *in, void *out, void *stream) {
     if (p->count == 0) return 0;
-    cast<<<(p->count + THREADS - 1) / THREADS, THREADS, 0, (cudaStream_t)stream>>>(*p, in, out);
-    return (int)cudaGetLastError();
+    return qb_launch(cast, (p->count + THREADS - 1) / THREADS, THREADS, 0, stream, *p, in, out);
 }

@@ -228,6 +228,7 @@ template <int N>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     chain_wide(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
                void *out) {
+    qb_wait_for_dependencies();
     extern __shared__ float4 memory[];
     const uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * WIDE;
     if (at >= p.walk[0].count) return;
@@ -245,6 +246,7 @@ template <int N>
 static __global__ void __launch_bounds__(THREADS)
     chain_apart(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
                 void *out) {
+    qb_wait_for_dependencies();
     extern __shared__ float4 memory[];
     const uint32_t first = blockIdx.x * (THREADS * APART) + threadIdx.x;
     if (first >= p.walk[0].count) return;

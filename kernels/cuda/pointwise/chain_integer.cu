@@ -41,6 +41,7 @@ typedef struct inputs {
 static __global__ void __launch_bounds__(THREADS)
     chain_integer(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
                   void *out) {
+    qb_wait_for_dependencies();
     __shared__ int64_t registers[QB_CUDA_CHAIN_CONSTANT][THREADS]; // as operations number them
     const uint32_t at = blockIdx.x * THREADS + threadIdx.x;
     if (at >= p.walk[0].count) return;

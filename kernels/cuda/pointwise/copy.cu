@@ -36,6 +36,7 @@ QB_DEVICE float applied(const float *affine, uint32_t channels, uint32_t c, floa
 static __global__ void __launch_bounds__(TILE *TILE_ROWS)
     transpose(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const void *in,
               const float *affine, void *out) {
+    qb_wait_for_dependencies();
     __shared__ float tile[TILE][TILE + 1];
     int last = p.walk.rank - 1;
     uint32_t width = p.walk.dim[last], height = p.walk.dim[p.unit];
@@ -67,6 +68,7 @@ template <class T>
 static __global__ void __launch_bounds__(THREADS)
     transpose_bits(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const T *in,
                    T *out) {
+    qb_wait_for_dependencies();
     constexpr uint32_t each = 4 / sizeof(T), words = WIDE_TILE / each;
     __shared__ __align__(4) T tile[WIDE_TILE][WIDE_TILE + each];
     int last = p.walk.rank - 1;
@@ -100,6 +102,7 @@ template <int C>
 static __global__ void __launch_bounds__(THREADS)
     planes(const __grid_constant__ qb_cuda_elementwise p, const void *in, const float *affine,
            void *out) {
+    qb_wait_for_dependencies();
     int last = p.walk.rank - 1;
     uint32_t pixel = (blockIdx.x * THREADS + threadIdx.x) * PIXELS;
     if (pixel >= p.walk.dim[p.unit]) return;
@@ -140,6 +143,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     gather(const __grid_constant__ qb_cuda_walk walk, const T *in, T *out) {
+    qb_wait_for_dependencies();
     constexpr uint32_t each = 4 / sizeof(T);
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * each;
     T v[each];

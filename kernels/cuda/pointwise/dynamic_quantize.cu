@@ -1,5 +1,6 @@
 // Quantization by the range of the data themselves: one kernel finds it, one makes quantized
 // values. Bound by device memory; the second mostly finds the data in L2.
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/nodes.h"
 
@@ -18,6 +19,7 @@ QB_DEVICE float value_of(int key) { return __int_as_float(key ^ (key < 0 ? 0x7ff
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     find_range(const __grid_constant__ qb_cuda_dynamic_quantize p, const void *in, int *range) {
+    qb_wait_for_dependencies();
     float low = 0.0f, high = 0.0f;
     for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < p.count / V;
          i += gridDim.x * THREADS) {
@@ -37,6 +39,7 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     make_quantized(const __grid_constant__ qb_cuda_dynamic_quantize p, const void *in,
                    const int *range, void *out, float *scale, uint8_t *zero) {
+    qb_wait_for_dependencies();
     const float low = value_of(range[0]), high = value_of(range[1]);
     qb_cuda_value quantized = {QB_DTYPE_U8};
     quantized.scale = low == high ? 1.0f : __fdiv_rn(__fsub_rn(high, low), 255.0f);
@@ -60,10 +63,12 @@ static int run(const qb_cuda_dynamic_quantize *p, const void *in, int *range, vo
     const unsigned most = (unsigned)multiprocessors * BLOCKS, some = blocks < most ? blocks : most;
     const cudaError_t cleared = cudaMemsetAsync(range, 0, QB_CUDA_RANGE_BYTES, stream);
     if (cleared != cudaSuccess) return (int)cleared;
-    if (some > 0) find_range<V><<<some, THREADS, 0, stream>>>(*p, in, range);
+    const int code =
+        some > 0 ? qb_launch(find_range<V>, some, THREADS, 0, stream, *p, in, range) : 0;
     // One block at least: nothing has a scale, too.
-    make_quantized<V><<<max(blocks, 1u), THREADS, 0, stream>>>(*p, in, range, out, scale, zero);
-    return (int)cudaGetLastError();
+    return code ? code
+                : qb_launch(make_quantized<V>, max(blocks, 1u), THREADS, 0, stream, *p, in, range,
+                            out, scale, zero);
 }
 
 extern "C" int qb_cuda_dynamic_quantize_run(const qb_cuda_dynamic_quantize *p, const void *in,

@@ -41,6 +41,7 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     elementwise(const __grid_constant__ qb_cuda_elementwise p, const void *a, const void *b,
                 void *out) {
+    qb_wait_for_dependencies();
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= p.walk.count) return;
     int64_t place[3];
@@ -91,6 +92,7 @@ static_assert(sizeof(parts) <= 4000, "what a kernel takes");
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     copy_parts(const __grid_constant__ parts p, void *out) {
+    qb_wait_for_dependencies();
     const qb_cuda_elementwise &part = p.part[blockIdx.y];
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= part.walk.count) return;
@@ -143,6 +145,7 @@ extern "C" int qb_cuda_parts_run(const qb_cuda_elementwise *each, int32_t n, con
 template <int V, int SIZE>
 static __global__ void __launch_bounds__(THREADS)
     table(const __grid_constant__ qb_cuda_walk walk, const void *from, const void *in, void *out) {
+    qb_wait_for_dependencies();
     __shared__ uint32_t memory[256 * SIZE / 4];
     for (int i = threadIdx.x; i < 256 * SIZE / 4; i += THREADS)
         memory[i] = ((const uint32_t *)from)[i];

@@ -1,5 +1,6 @@
 // Values of images at places between their pixels: a thread finds the pixels of one place, and
 // makes the elements of some channels of them.
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/grid_sample.h"
 #include "kernels/grid.h"
@@ -26,6 +27,7 @@ template <int MODE, int DIMS>
 static __global__ void __launch_bounds__(THREADS)
     grid_sample(const __grid_constant__ qb_cuda_grid_sample p, const void *in, const void *at,
                 void *out) {
+    qb_wait_for_dependencies();
     constexpr int taps = MODE == QB_GRID_NEAREST ? 1 : MODE == QB_GRID_LINEAR ? 2 : QB_GRID_TAPS;
     const uint32_t thread = blockIdx.x * THREADS + threadIdx.x;
     const uint32_t groups = (p.channels + EACH - 1) / EACH;
@@ -80,6 +82,5 @@ extern "C" int qb_cuda_grid_sample_run(const qb_cuda_grid_sample *p, const void 
         : p->dims == 2
             ? (nearest ? grid_sample<QB_GRID_NEAREST, 2> : grid_sample<QB_GRID_LINEAR, 2>)
             : (nearest ? grid_sample<QB_GRID_NEAREST, 3> : grid_sample<QB_GRID_LINEAR, 3>);
-    kernel<<<blocks, THREADS, 0, (cudaStream_t)stream>>>(*p, in, at, out);
-    return (int)cudaGetLastError();
+    return qb_launch(kernel, blocks, THREADS, 0, stream, *p, in, at, out);
 }

@@ -35,6 +35,7 @@ QB_DEVICE sums more(sums a, sums b) { return {a.first + b.first, a.squares + b.s
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     measure_planes(const __grid_constant__ qb_cuda_group_norm p, const void *in, sums *parts) {
+    qb_wait_for_dependencies();
     __shared__ sums memory[THREADS];
     const uint32_t chunk = blockIdx.y, channel = blockIdx.x % p.channels;
     const uint32_t image = blockIdx.x / p.channels;
@@ -67,6 +68,7 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     measure_pixels(const __grid_constant__ qb_cuda_group_norm p, uint32_t columns, const void *in,
                    sums *parts) {
+    qb_wait_for_dependencies();
     __shared__ sums memory[THREADS * V];
     const uint32_t column = threadIdx.x % columns, row = threadIdx.x / columns;
     const uint32_t rows = THREADS / columns, chunk = blockIdx.y;
@@ -145,6 +147,7 @@ template <int T>
 static __global__ void __launch_bounds__(THREADS)
     join(const __grid_constant__ qb_cuda_group_norm p, const void *in, const sums *parts,
          const float *scale, const float *bias, affine *norms) {
+    qb_wait_for_dependencies();
     __shared__ moments of[THREADS / WARP];
     const uint32_t number = blockIdx.x * (THREADS / T) + threadIdx.x / T;
     const uint32_t lane = threadIdx.x % T, each = p.channels / p.groups;
@@ -170,6 +173,7 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     apply(const __grid_constant__ qb_cuda_group_norm p, uint32_t count, const void *in,
           const affine *norms, void *out) {
+    qb_wait_for_dependencies();
     const uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= count) return;
     const uint32_t channels = p.channels;

@@ -2,7 +2,7 @@
 // holds a group in shared memory, measures its mean, then the squares around it, and writes the
 // result. The data are read once; the blocks of a cluster tell each other their sums.
 #include "kernels/cuda/common/copies.cuh"
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/pointwise/group_norm.h"
 
 #define THREADS 512

@@ -4,7 +4,7 @@
 // exact: they are added, and their squares, as integers, four at a time; a zero point or an offset
 // of all quantized values changes nothing. Scale and bias lie in shared memory, in units of the
 // result's quantized values, while a warp takes one pair of rows after the other.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/warp.cuh"
 #include "kernels/cuda/pointwise/nodes.h"
 
@@ -119,7 +119,6 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     int lane = threadIdx.x % 32;
     uint32_t flip = FROM == QUANTIZED && p.in.dtype == QB_DTYPE_S8 ? 0x80808080u : 0u;
     float unit = TO == QUANTIZED ? p.out.inverse : 1.0f;
-    qb_launch_dependents();
     for (int i = threadIdx.x; i < p.n; i += WARPS * 32) {
         int at = (i / 256 * 2 + i % 8 / 4) * 32 + i % 256 / 8;
         ((float *)gain)[at * 4 + i % 4] = scale[i] * unit;
@@ -175,7 +174,6 @@ static __global__ void __launch_bounds__(WARPS * 32)
     layer_norm(const __grid_constant__ qb_cuda_layer_norm p, const void *in, const float *scale,
                const float *bias, void *out) {
     int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    qb_launch_dependents();
     qb_wait_for_dependencies();
     if (row >= p.rows) return; // whole warps leave
     float sum = 0.0f, squares = 0.0f, v[1];
@@ -214,7 +212,7 @@ static int launch_wide(const qb_cuda_layer_norm *p, const void *in, const float 
     char *y = (char *)out;
     auto kernel =
         p->n <= 3 * 32 * PIECE ? layer_norm_wide<FROM, TO, 3> : layer_norm_wide<FROM, TO, 4>;
-    return qb_launch_dependent(kernel, grid, threads, 0, stream, *p, warps, x, scale, bias, y);
+    return qb_launch(kernel, grid, threads, 0, stream, *p, warps, x, scale, bias, y);
 }
 
 template <int FROM>
@@ -238,5 +236,5 @@ extern "C" int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *i
         return run(p, in, scale, bias, out, multiprocessors, s);
     }
     unsigned blocks = (unsigned)((p->rows + WARPS - 1) / WARPS);
-    return qb_launch_dependent(layer_norm, blocks, WARPS * 32, 0, s, *p, in, scale, bias, out);
+    return qb_launch(layer_norm, blocks, WARPS * 32, 0, s, *p, in, scale, bias, out);
 }

@@ -1,5 +1,6 @@
 // Sums so far, and where extremes lie, along one dimension: a thread a line where lines are short
 // or lie side by side, else a block (of sums) or a warp (of extremes).
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/lines.h"
 
@@ -36,6 +37,7 @@ QB_DEVICE void store(const qb_cuda_lines &p, void *out, int64_t at, long long v)
 template <class Sum>
 static __global__ void __launch_bounds__(THREADS)
     scan_alone(const __grid_constant__ qb_cuda_lines p, const void *in, void *out) {
+    qb_wait_for_dependencies();
     const uint32_t line = blockIdx.x * THREADS + threadIdx.x;
     if (line >= p.outer * p.inner) return;
     const bool exclusive = p.first, reverse = p.second;
@@ -54,6 +56,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <class Sum>
 static __global__ void __launch_bounds__(THREADS)
     scan_together(const __grid_constant__ qb_cuda_lines p, const void *in, void *out) {
+    qb_wait_for_dependencies();
     __shared__ Sum of_warp[THREADS / WARP];
     const bool exclusive = p.first, reverse = p.second;
     const int64_t first = first_of(p, blockIdx.x);
@@ -89,11 +92,9 @@ static __global__ void __launch_bounds__(THREADS)
 template <class Sum>
 static int scan_run(const qb_cuda_lines *p, const void *in, void *out, cudaStream_t s) {
     const uint32_t lines = p->outer * p->inner;
-    if (p->together > 1)
-        scan_together<Sum><<<lines, THREADS, 0, s>>>(*p, in, out);
-    else
-        scan_alone<Sum><<<(lines + THREADS - 1) / THREADS, THREADS, 0, s>>>(*p, in, out);
-    return (int)cudaGetLastError();
+    return p->together > 1 ? qb_launch(scan_together<Sum>, lines, THREADS, 0, s, *p, in, out)
+                           : qb_launch(scan_alone<Sum>, (lines + THREADS - 1) / THREADS, THREADS, 0,
+                                       s, *p, in, out);
 }
 
 extern "C" int qb_cuda_scan_run(const qb_cuda_lines *p, const void *in, void *out, void *stream) {
@@ -121,6 +122,7 @@ QB_DEVICE bool is_better(const qb_cuda_lines &p, extreme a, extreme b) {
 template <int TOGETHER>
 static __global__ void __launch_bounds__(THREADS)
     find_extremes(const __grid_constant__ qb_cuda_lines p, const void *in, int64_t *out) {
+    qb_wait_for_dependencies();
     const uint32_t line = (blockIdx.x * THREADS + threadIdx.x) / TOGETHER;
     if (line >= p.outer * p.inner) return; // whole warps where they share
     const int64_t first = first_of(p, line);
@@ -145,9 +147,6 @@ extern "C" int qb_cuda_arg_run(const qb_cuda_lines *p, const void *in, int64_t *
     const uint64_t threads = (uint64_t)p->outer * p->inner * p->together;
     const unsigned blocks = (unsigned)((threads + THREADS - 1) / THREADS);
     if (blocks == 0) return 0;
-    if (p->together > 1)
-        find_extremes<WARP><<<blocks, THREADS, 0, (cudaStream_t)stream>>>(*p, in, out);
-    else
-        find_extremes<1><<<blocks, THREADS, 0, (cudaStream_t)stream>>>(*p, in, out);
-    return (int)cudaGetLastError();
+    return qb_launch(p->together > 1 ? find_extremes<WARP> : find_extremes<1>, blocks, THREADS, 0,
+                     stream, *p, in, out);
 }

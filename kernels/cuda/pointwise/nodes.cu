@@ -52,6 +52,7 @@ QB_DEVICE void load_between(const qb_cuda_resize &p, const void *in, int64_t fro
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     resize(const __grid_constant__ qb_cuda_resize p, uint32_t count, const void *in, void *out) {
+    qb_wait_for_dependencies();
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
     uint32_t pieces = p.channels / V, c = 0;
@@ -95,6 +96,7 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     gather(const __grid_constant__ qb_cuda_gather p, uint32_t count, const void *in,
            const void *index, void *out) {
+    qb_wait_for_dependencies();
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
     uint32_t pieces = (uint32_t)(p.inner / V), at = i / pieces % p.n, outer = i / pieces / p.n;

@@ -23,6 +23,7 @@ QB_DEVICE int source(int mode, int at, int n) {
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     pad(const __grid_constant__ qb_cuda_pad p, const void *in, void *out) {
+    qb_wait_for_dependencies();
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= p.count) return;
     int64_t from = p.from_first, to = p.to_first;

@@ -1,6 +1,7 @@
 // Elements at the places that indices name: a thread an element. Results do not depend on the order
 // in which threads run: of several updates of an element the last one counts, and sums are in their
 // order.
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/places.h"
 #include "kernels/place_of.h"
@@ -21,6 +22,7 @@ QB_DEVICE void move(const qb_cuda_places &p, const qb_cuda_value &value, const v
 static __global__ void __launch_bounds__(THREADS)
     gather_places(const __grid_constant__ qb_cuda_places p, const void *in, const void *index,
                   void *out) {
+    qb_wait_for_dependencies();
     const uint32_t at = blockIdx.x * THREADS + threadIdx.x;
     if (at >= p.count) return;
     move(p, p.in, in, qb_place_of(&p.places, index, p.wide_index, at), out, at);
@@ -28,6 +30,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 static __global__ void __launch_bounds__(THREADS)
     find_owners(const __grid_constant__ qb_cuda_places p, const void *index, int32_t *owner) {
+    qb_wait_for_dependencies();
     const uint32_t at = blockIdx.x * THREADS + threadIdx.x;
     if (at >= p.count) return;
     atomicMax(&owner[qb_place_of(&p.places, index, p.wide_index, at)], (int32_t)at);
@@ -36,6 +39,7 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(THREADS)
     scatter_owned(const __grid_constant__ qb_cuda_places p, const void *in, const void *updates,
                   const int32_t *owner, void *out) {
+    qb_wait_for_dependencies();
     const uint32_t at = blockIdx.x * THREADS + threadIdx.x;
     if (at >= p.x_count) return;
     const int32_t update = owner[at];
@@ -46,6 +50,7 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(THREADS)
     scatter_lines(const __grid_constant__ qb_cuda_places p, const void *in, const void *index,
                   const void *updates, void *out) {
+    qb_wait_for_dependencies();
     const uint32_t at = blockIdx.x * THREADS + threadIdx.x;
     if (at >= p.x_count) return;
     const qb_place_line line = qb_place_line_of(&p.places, p.x_dim, p.axis, at);
@@ -76,8 +81,7 @@ static unsigned blocks_of(uint32_t count) { return (count + THREADS - 1) / THREA
 extern "C" int qb_cuda_gather_places_run(const qb_cuda_places *p, const void *in, const void *index,
                                          void *out, void *stream) {
     if (p->count == 0) return 0;
-    gather_places<<<blocks_of(p->count), THREADS, 0, (cudaStream_t)stream>>>(*p, in, index, out);
-    return (int)cudaGetLastError();
+    return qb_launch(gather_places, blocks_of(p->count), THREADS, 0, stream, *p, in, index, out);
 }
 
 extern "C" size_t qb_cuda_scatter_bytes(const qb_cuda_places *p) {
@@ -89,13 +93,13 @@ extern "C" int qb_cuda_scatter_run(const qb_cuda_places *p, const void *in, cons
     cudaStream_t s = (cudaStream_t)stream;
     const unsigned blocks = blocks_of(p->x_count);
     if (blocks == 0) return 0;
-    if (p->axis >= 0) {
-        scatter_lines<<<blocks, THREADS, 0, s>>>(*p, in, index, updates, out);
-        return (int)cudaGetLastError();
-    }
+    if (p->axis >= 0)
+        return qb_launch(scatter_lines, blocks, THREADS, 0, s, *p, in, index, updates, out);
     const cudaError_t error = cudaMemsetAsync(owner, 0xff, qb_cuda_scatter_bytes(p), s); // -1
     if (error != cudaSuccess) return (int)error;
-    if (p->count > 0) find_owners<<<blocks_of(p->count), THREADS, 0, s>>>(*p, index, owner);
-    scatter_owned<<<blocks, THREADS, 0, s>>>(*p, in, updates, owner, out);
-    return (int)cudaGetLastError();
+    const int code =
+        p->count > 0 ? qb_launch(find_owners, blocks_of(p->count), THREADS, 0, s, *p, index, owner)
+                     : 0;
+    return code ? code
+                : qb_launch(scatter_owned, blocks, THREADS, 0, s, *p, in, updates, owner, out);
 }

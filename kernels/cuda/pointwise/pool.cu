@@ -236,6 +236,7 @@ QB_DEVICE void finish(const qb_cuda_pool &p, const window &at, const T (&sum)[V]
 template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
 static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS_OF_WINDOW))
     pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
+    qb_wait_for_dependencies();
     typedef typename sum_of<MAX>::type sum_type;
     constexpr int OUTPUTS = BLOCK / THREADS_OF_WINDOW, WARPS = BLOCK / 32;
     int part = threadIdx.x / OUTPUTS; // neighbours have neighbouring channels

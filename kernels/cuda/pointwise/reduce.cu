@@ -73,6 +73,7 @@ QB_DEVICE void finish(const qb_cuda_reduce &p, uint32_t result, sum s, void *out
 template <int WAY, int V>
 static __global__ void __launch_bounds__(THREADS)
     reduce(const __grid_constant__ qb_cuda_reduce p, const void *in, void *out, sum *parts) {
+    qb_wait_for_dependencies();
     __shared__ sum memory[THREADS];
     const uint32_t sharing = THREADS / p.results;
     const uint32_t mine = p.across ? threadIdx.x % p.results : threadIdx.x / sharing;
@@ -106,6 +107,7 @@ static __global__ void __launch_bounds__(THREADS)
 template <int WAY>
 static __global__ void __launch_bounds__(THREADS)
     join(const __grid_constant__ qb_cuda_reduce p, const sum *parts, void *out) {
+    qb_wait_for_dependencies();
     const uint32_t result = blockIdx.x * THREADS + threadIdx.x;
     if (result >= p.kept.count) return;
     sum s = parts[result];

@@ -49,6 +49,7 @@ template <int LANES, bool MAX> QB_DEVICE float of_line(float v, float *memory) {
 template <class T, int LANES, int HELD>
 static __global__ void __launch_bounds__(LANES == WARP ? THREADS : LANES)
     softmax(const __grid_constant__ qb_cuda_softmax p, const T *in, T *out) {
+    qb_wait_for_dependencies();
     constexpr int LINES = LANES == WARP ? THREADS / WARP : 1;
     __shared__ float memory[2][LONG_THREADS / WARP];
     const int64_t line = (int64_t)blockIdx.x * LINES + threadIdx.x / LANES;

@@ -1,5 +1,6 @@
 // Where the first elements of a line lie in descending or ascending order: a block a line. Short
 // lines are sorted; of long ones the k first are selected digit by digit before.
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/lines.h"
 
@@ -69,6 +70,7 @@ QB_DEVICE void sort(uint64_t *key, uint32_t n) {
 
 static __global__ void __launch_bounds__(THREADS)
     find_first(const __grid_constant__ qb_cuda_lines p, const void *in, int64_t *out) {
+    qb_wait_for_dependencies();
     __shared__ uint64_t key[QB_CUDA_FIRST_MOST];
     __shared__ uint32_t taken;
     const uint32_t outer = blockIdx.x / p.inner, beside = blockIdx.x % p.inner;
@@ -94,6 +96,5 @@ extern "C" int qb_cuda_first_run(const qb_cuda_lines *p, const void *in, int64_t
                                  void *stream) {
     const uint32_t lines = p->outer * p->inner;
     if (lines == 0 || p->k == 0) return 0;
-    find_first<<<lines, THREADS, 0, (cudaStream_t)stream>>>(*p, in, out);
-    return (int)cudaGetLastError();
+    return qb_launch(find_first, lines, THREADS, 0, stream, *p, in, out);
 }

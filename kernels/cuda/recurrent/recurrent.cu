@@ -1,7 +1,7 @@
 // The walk of a recurrent layer over time in one launch: products with h on Tensor Cores (f16) or
 // in f32, gates in f32, and a barrier among the blocks of a team after each step.
 #include "kernels/cuda/common/copies.cuh"
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/recurrent/recurrent.cuh"
 
@@ -460,6 +460,7 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
             qb_copy16(to + at, r + at, 16);
         r = shared;
     }
+    qb_wait_for_dependencies();
     begin<T, ALONE>(p, io, b);
     __syncthreads(); // the lengths
     fetch_x(p, b, 0);
@@ -506,16 +507,19 @@ static int launch(const params *p, const buffers *io, cudaStream_t stream) {
     if (p->alone) kernel = recurrent<T, 1, true, true>;
     const int code = qb_reserve_shared(kernel, p->shared.bytes);
     if (code != 0) return code;
+    const dim3 blocks((unsigned)(p->directions * p->groups * p->blocks));
+    if (p->blocks == 1)
+        return qb_launch(kernel, blocks, THREADS, (size_t)p->shared.bytes, stream, *p, *io);
     cudaLaunchAttribute together = {}; // blocks that wait for each other run at once, or not at all
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(p->directions * p->groups * p->blocks));
+    config.gridDim = blocks;
     config.blockDim = dim3(THREADS);
     config.dynamicSmemBytes = (size_t)p->shared.bytes;
     config.stream = stream;
     config.attrs = &together;
-    config.numAttrs = p->blocks > 1 ? 1 : 0;
+    config.numAttrs = 1;
     return (int)cudaLaunchKernelEx(&config, kernel, *p, *io);
 }
 

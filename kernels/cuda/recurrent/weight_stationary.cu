@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "kernels/cuda/common/copies.cuh"
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/recurrent/recurrent.cuh"
 

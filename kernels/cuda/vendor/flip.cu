@@ -1,10 +1,12 @@
 // Quantized values between u8 and s8: the upper bit changes. Bound by device memory.
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/vendor/cublaslt.h"
 
 #define THREADS 256
 
 static __global__ void __launch_bounds__(THREADS) flip(const uint4 *in, uint4 *out, int64_t n) {
+    qb_wait_for_dependencies();
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
     uint4 v = in[i];
@@ -15,7 +17,6 @@ static __global__ void __launch_bounds__(THREADS) flip(const uint4 *in, uint4 *o
 extern "C" int qb_cuda_flip_run(const void *in, void *out, int64_t n, void *stream) {
     int64_t pieces = n / 16;
     if (pieces == 0) return 0;
-    flip<<<(unsigned)((pieces + THREADS - 1) / THREADS), THREADS, 0, (cudaStream_t)stream>>>(
-        (const uint4 *)in, (uint4 *)out, pieces);
-    return (int)cudaGetLastError();
+    return qb_launch(flip, (unsigned)((pieces + THREADS - 1) / THREADS), THREADS, 0, stream,
+                     (const uint4 *)in, (uint4 *)out, pieces);
 }
