@@ -1,27 +1,45 @@
 /* Operators that only move elements, one after the other, as one copy: Reshape, Transpose and
  * Reshape of a channel shuffle or a window partition are one pass over memory, and so may be any
- * other row of them. */
+ * other row of them. Such a copy may quantize or dequantize on its way, once. */
 #include "graph/fusion_backwards.h"
 #include "kernels/strided.h"
 
+/* Are both the same numbers? */
+static bool is_same_type(const qb_value *x, const qb_value *y) {
+    return x->dtype == y->dtype && qb_qparams_same(&x->q, &y->q);
+}
+
 bool qb_group_strided(const qb_graph *graph, const qb_group *group, qb_strided *out) {
     const qb_node *node = group->n_nodes == 1 ? &graph->nodes[group->node[0]] : NULL;
-    if (group->strided) *out = *group->strided;
-    if (group->strided) return true;
+    if (group->strided) {
+        *out = *group->strided;
+        return is_same_type(&graph->values[group->in[0]], &graph->values[group->out]);
+    }
     if (!node || group->kind != QB_KIND_NODE || !node->op || node->n_in < 1 || node->in[0] < 0 ||
         node->out[0] < 0)
         return false;
     const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
     for (int32_t i = 1; i < node->n_out; i++)
         if (node->out[i] >= 0) return false;
-    if (x->data || x->dtype != y->dtype || !qb_qparams_same(&x->q, &y->q) || x->q.n > 1 ||
-        !qb_shape_known(&x->shape) || !qb_shape_known(&y->shape) || qb_shape_count(&y->shape) < 1)
+    if (x->data || !is_same_type(x, y) || x->q.n > 1 || !qb_shape_known(&x->shape) ||
+        !qb_shape_known(&y->shape) || qb_shape_count(&y->shape) < 1)
         return false;
     if (qb_node_is_view(node)) {
         *out = qb_strided_all(qb_shape_count(&x->shape));
         return qb_shape_count(&x->shape) == qb_shape_count(&y->shape);
     }
     return qb_node_strided(graph, node, 0, out);
+}
+
+/* Does a group of one node quantize its input, dequantize it, or requantize it, and nothing else?
+ */
+static bool converts(const qb_graph *graph, const qb_group *group) {
+    const qb_node *node = group->n_nodes == 1 ? &graph->nodes[group->node[0]] : NULL;
+    if (!node || group->strided || !qb_node_is_view(node)) return false;
+    const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
+    return !x->data && !is_same_type(x, y) && qb_value_has_one_scale(x) &&
+           qb_value_has_one_scale(y) && qb_shape_known(&x->shape) && qb_shape_known(&y->shape) &&
+           qb_shape_count(&y->shape) > 0;
 }
 
 /* The group that makes the value for this one reader alone; NULL: none. */
@@ -60,8 +78,9 @@ typedef struct row {
     int32_t n, from; /* the value that is read */
     qb_group *group[QB_GROUP_NODES];
     qb_strided strided;
-    bool copies;  /* one of them is no view */
-    int32_t past; /* the value that others read as well, before which this row begins; -1: none */
+    bool copies;   /* one of them is no view */
+    bool converts; /* one of them changes the type: two might round twice */
+    int32_t past;  /* the value that others read as well, before which this row begins; -1: none */
 } row;
 
 static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, row *r) {
@@ -72,6 +91,14 @@ static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, 
     r->strided = *strided;
     r->copies = r->copies || !qb_node_is_view(node);
     return true;
+}
+
+/* What the group moves; true, too, of one that converts what the others of the row move. */
+static bool is_move(const qb_fusing *m, const qb_group *group, row *r, qb_strided *out) {
+    if (qb_group_strided(m->graph, group, out)) return true;
+    if (r->converts || !converts(m->graph, group)) return false;
+    *out = qb_strided_all(qb_shape_count(&m->graph->values[group->out].shape));
+    return r->converts = true;
 }
 
 /* The first copy of several that are apart: each reads what that one reads, which is then made for
@@ -164,7 +191,7 @@ static qb_status fuse_moves(qb_fusing *m, int32_t g) {
         fuse_operand(m, group, QB_IN_WEIGHT);
         return QB_OK;
     }
-    if (!qb_group_strided(m->graph, group, &one)) return QB_OK;
+    if (!is_move(m, group, &r, &one)) return QB_OK;
     if (m->readers[group->out] == 0 && m->uses.n_users[group->out] > 0) {
         m->readers[m->graph->nodes[group->node[0]].in[0]]--;
         *group = (qb_group){.out = group->out};
@@ -175,14 +202,15 @@ static qb_status fuse_moves(qb_fusing *m, int32_t g) {
         group = r.past < 0 ? maker_of(m, r.from) : NULL;
         const bool shared = !group;
         if (shared) group = shared_maker(m, &r);
-        if (!group || !qb_group_strided(m->graph, group, &one) ||
+        const bool converted = r.converts;
+        if (!group || !is_move(m, group, &r, &one) || (shared && r.converts != converted) ||
             !qb_strided_compose(&one, &r.strided, &one) ||
             !accepted(m, m->graph->nodes[group->node[0]].in[0], r.group[0]->out, &one) ||
             !(shared || add(m, group, &one, &r)))
             break;
         if (shared) begin_before(m, group, &one, &r);
     }
-    return (r.n > 1 || r.past >= 0) && r.copies ? commit(m, &r) : QB_OK;
+    return (r.n > 1 || r.past >= 0) && (r.copies || r.converts) ? commit(m, &r) : QB_OK;
 }
 
 qb_status qb_fuse_views(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept, const void *user,

@@ -158,12 +158,16 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return qb_cpu_run(kernel, args, qb_ceil64(c->items, c->items_a_task), run_task);
 }
 
+/* Are elements copied as they are? */
+static bool is_same_type(const qb_desc *x, const qb_desc *y) {
+    if (x->dtype != y->dtype || x->q.n != y->q.n || x->q.n > 1) return false;
+    return x->q.n == 0 || (x->q.scale[0] == y->q.scale[0] && x->q.zero[0] == y->q.zero[0]);
+}
+
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    const qb_desc *x = &p->in[0];
     strided_copy c;
-    return x->dtype == p->out.dtype && x->q.n <= 1 && p->out.q.n <= 1 &&
-           qb_shape_count(&p->out.shape) > 0 && describe(&c, p);
+    return is_same_type(&p->in[0], &p->out) && qb_shape_count(&p->out.shape) > 0 && describe(&c, p);
 }
 
 static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {

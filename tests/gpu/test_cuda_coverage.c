@@ -388,6 +388,30 @@ static void copies_for_products_are_rows(void **state) {
     maker_release(&m);
 }
 
+/* Parts of quantized channels become floats while they move, in one step: each is a Slice whose
+ * result alone is quantized, and a Reshape of floats. */
+static void parts_become_floats_as_they_move(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 9);
+    const int32_t x = make_input(&m, "x", DIMS(1, 64, 8, 8));
+    make_quantized(&m, x, 0.02f, 128);
+    int32_t part[2];
+    for (int i = 0; i < 2; i++) {
+        const int32_t some = slice(&m, i ? "v" : "k", x, 16 * i, 16 * i + 16, 1);
+        make_quantized(&m, some, 0.02f, 128);
+        part[i] =
+            NODE(&m, "Reshape", i ? "values" : "keys", some, INTS(&m, i ? "s2" : "s1", 1, 16, 64));
+    }
+    const int32_t turned = NODE(&m, "Transpose", "turned", part[1]);
+    SET_INTS(&m, "perm", 0, 2, 1);
+    make_output(&m, NODE(&m, "MatMul", "y", part[0], turned));
+    assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+    assert_int_equal(count_steps(&m, "Slice+Reshape+Identity"), 2);
+    assert_int_equal(count_steps(&m, "reorder"), 1); /* y, whose type is another */
+    maker_release(&m);
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
@@ -440,9 +464,11 @@ static void large_numbers_stay_there(void **state) {
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(every_step_runs_there), cmocka_unit_test(parts_of_channels_are_views),
-    cmocka_unit_test(tokens_of_images_are_views), cmocka_unit_test(copies_for_products_are_rows),
-    cmocka_unit_test(large_numbers_stay_there)};
+static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there),
+                                          cmocka_unit_test(parts_of_channels_are_views),
+                                          cmocka_unit_test(tokens_of_images_are_views),
+                                          cmocka_unit_test(copies_for_products_are_rows),
+                                          cmocka_unit_test(parts_become_floats_as_they_move),
+                                          cmocka_unit_test(large_numbers_stay_there)};
 
 QB_TEST_MAIN(tests)

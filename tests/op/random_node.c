@@ -99,6 +99,14 @@ static void make_strided(qb_rng *rng, random_case *c) {
     }
     p->out.shape.rank = s->rank;
     memcpy(p->out.shape.dim, s->dim, sizeof s->dim);
+    if (random_chance(rng, 70)) return;
+    c->scale[1] = 0.03f; /* what converts on the way */
+    c->zero[1] = (int32_t)random_between(rng, 0, 40);
+    const qb_dtype type = random_chance(rng, 50) ? QB_DTYPE_U8 : QB_DTYPE_S8;
+    const bool floats = c->in[0].q.n > 0 && random_chance(rng, 70);
+    p->out.dtype = floats ? QB_DTYPE_F32 : type;
+    p->out.q =
+        floats ? (qb_qparams){.axis = -1} : (qb_qparams){type, -1, 1, &c->scale[1], &c->zero[1]};
 }
 
 /* Groups of channels, some with planes of many parts. */
@@ -391,7 +399,10 @@ void random_node_reference(random_case *c) {
         }
         int64_t from = p->strided.offset;
         for (int32_t d = 0; d < p->strided.rank; d++) from += out[d] * p->strided.stride[d];
-        memcpy((char *)c->expected + (size_t)i * size,
-               (const char *)c->data[0] + (size_t)from * size, size);
+        if (p->out.dtype == c->in[0].dtype && p->out.q.scale == c->in[0].q.scale)
+            memcpy((char *)c->expected + (size_t)i * size,
+                   (const char *)c->data[0] + (size_t)from * size, size);
+        else
+            put(c, i, float_of(c, from));
     }
 }
