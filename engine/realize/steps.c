@@ -180,6 +180,27 @@ static qb_dtype computes_in(const qb_problem *p) {
     return in && out ? QB_DTYPE_S8 : f32;
 }
 
+/* Does the kernel read input `i` behind its end (QB_BUFFER_SLACK)? */
+static bool reads_slack(const qb_problem *p, int32_t i) {
+    const bool products = p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_POOL ||
+                          p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL ||
+                          p->kind == QB_KIND_MATMUL_INTEGER || p->kind == QB_KIND_MATMUL_SCALED;
+    return qb_dtype_size(p->in[i].dtype) == 1 &&
+           ((p->kind == QB_KIND_POOL && i == 0) || (products && i <= QB_IN_WEIGHT));
+}
+
+/* Behind what the caller passes or the model's file holds, there may be no memory: a copy. */
+static qb_status give_slack(qb_lowering *b, int32_t value, const qb_problem *p, int32_t i,
+                            int32_t *in) {
+    const qb_buffer_kind kind = b->engine->buffers[b->engine->layouts[*in].buffer].kind;
+    if ((kind != QB_BUFFER_INPUT && kind != QB_BUFFER_CONSTANT) || !reads_slack(p, i)) return QB_OK;
+    const int32_t copy = qb_lower_fresh(b, value, &p->in[i], false);
+    if (copy < 0) return b->cx->code;
+    QB_TRY(qb_lower_copy(b, *in, copy));
+    *in = copy;
+    return QB_OK;
+}
+
 qb_status qb_lower_add_kernel(qb_lowering *b, const qb_group *group, qb_kernel **kernel) {
     const qb_problem *p = &(*kernel)->problem;
     size_t n_in = (size_t)group->n_in;
@@ -192,6 +213,7 @@ qb_status qb_lower_add_kernel(qb_lowering *b, const qb_group *group, qb_kernel *
         if (group->in[i] < 0 || ((*kernel)->packed_inputs >> i & 1)) continue;
         in[i] = qb_lower_require(b, group->in[i], &p->in[i], (*kernel)->tactic->device_memory);
         if (in[i] < 0) return b->cx->code;
+        QB_TRY(give_slack(b, group->in[i], p, i, &in[i]));
     }
     const int32_t n_out = qb_kind_outputs(p->kind);
     int32_t out = -1;
