@@ -387,12 +387,39 @@ qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context 
     return outer(set_shapes(cx, context->context, dim));
 }
 
+static bool overlap(const char *a, const qb_desc *of_a, const char *b, const qb_desc *of_b) {
+    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return a && b && x < y + qb_desc_bytes(of_b) && y < x + qb_desc_bytes(of_a);
+}
+
+/* Steps write outputs while others still read inputs: in one memory the result would be silently
+ * wrong. */
+static qb_status check_apart(qb_ctx *cx, const qb_engine *e, const void *const *inputs,
+                             void *const *outputs) {
+    for (int32_t o = 0; outputs && o < qb_engine_n_outputs(e); o++) {
+        const qb_desc *desc = qb_engine_output(e, o);
+        for (int32_t i = 0; i < qb_engine_n_inputs(e); i++)
+            if (overlap(outputs[o], desc, inputs[i], qb_engine_input(e, i)))
+                return qb_fail(cx, QB_STATUS_INVALID,
+                               "output '%s' lies in the memory of input '%s'",
+                               qb_engine_output_name(e, o), qb_engine_input_name(e, i));
+        for (int32_t k = 0; k < o; k++)
+            if (overlap(outputs[o], desc, outputs[k], qb_engine_output(e, k)))
+                return qb_fail(cx, QB_STATUS_INVALID,
+                               "output '%s' lies in the memory of output '%s'",
+                               qb_engine_output_name(e, o), qb_engine_output_name(e, k));
+    }
+    return QB_OK;
+}
+
 qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                  const void *const *inputs, void *const *outputs) {
     const needed arguments[] = {{"context", context}, {"inputs", inputs}};
     qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
-    return outer(qb_context_run(cx, context->context, inputs, outputs));
+    qb_status status = check_apart(cx, engine_of(context), inputs, outputs);
+    if (status == QB_OK) status = qb_context_run(cx, context->context, inputs, outputs);
+    return outer(status);
 }
 
 /* ---- inputs from images ---- */

@@ -166,7 +166,8 @@ QBENCH_API qbench_status qbench_context_input(const qbench_context *context, int
 QBENCH_API qbench_status qbench_context_output(const qbench_context *context, int32_t i,
                                                qbench_tensor *out);
 /* Runs once. One host buffer an input and an output, of the types and sizes of now; an output that
- * is NULL is not copied out; `outputs` NULL: none is. Allocates nothing. */
+ * is NULL is not copied out; `outputs` NULL: none is. Buffers that overlap are QBENCH_INVALID, but
+ * for inputs with each other. Allocates nothing. */
 QBENCH_API qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                             const void *const *inputs, void *const *outputs);
 /* Describes what the last run left of output i. Where a size comes with the data, such as the

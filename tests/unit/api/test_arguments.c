@@ -169,6 +169,54 @@ static void after_an_error(void **state) {
     assert_int_equal(qbench_context_run(f->session, f->context, in, NULL), QBENCH_OK);
 }
 
+/* An output that a step writes while another still reads the input. */
+static void memory_that_overlaps(void **state) {
+    fixture *f = *state;
+    const int64_t one[] = {1, 4};
+    const int64_t *dim[] = {one};
+    float memory[11] = {-1, 2, -3, 4, 7};
+    const void *in[] = {memory + 3};
+    assert_int_equal(qbench_context_set_shapes(f->session, f->context, dim), QBENCH_OK);
+    for (int at = 0; at < 8; at++) {
+        void *out[] = {memory + at};
+        const qbench_status status = qbench_context_run(f->session, f->context, in, out);
+        if (at == 7)
+            assert_int_equal(status, QBENCH_OK);
+        else
+            says(f, status, "output 'y' lies in the memory of input 'x'");
+    }
+    assert_true(memory[3] == 4 && memory[4] == 7 && memory[7] == 4);
+}
+
+/* The same model whose second output is x. */
+static void outputs_that_overlap(void **state) {
+    enum { GRAPH = 3, OUTPUT = 43, OPSET = 65, ADDED = OPSET - OUTPUT };
+    fixture *f = *state;
+    uint8_t both[sizeof model + ADDED];
+    const float x[8] = {-1, 2, -3, 4};
+    float y[12] = {0};
+    const void *in[] = {x};
+    void *out[] = {y, y + 3};
+    qbench_engine *engine;
+    qbench_context *context;
+    memcpy(both, model, OPSET);
+    memcpy(both + OPSET, model + OUTPUT, sizeof model - OUTPUT);
+    both[GRAPH] = (uint8_t)(both[GRAPH] + ADDED);
+    both[OPSET + 4] = 'x';
+    FILE *file = fopen(f->path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(both, 1, sizeof both, file), sizeof both);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(qbench_engine_build(f->session, f->path, NULL, &engine), QBENCH_OK);
+    assert_int_equal(qbench_context_create(f->session, engine, &context), QBENCH_OK);
+    says(f, qbench_context_run(f->session, context, in, out), "memory of output 'y'");
+    out[1] = y + 4;
+    assert_int_equal(qbench_context_run(f->session, context, in, out), QBENCH_OK);
+    assert_true(y[1] == 2 && y[2] == 0 && y[4] == -1 && y[7] == 4);
+    qbench_context_free(context);
+    qbench_engine_free(engine);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_session),
@@ -176,6 +224,8 @@ int main(void) {
         cmocka_unit_test(questions_about_nothing),
         cmocka_unit_test(numbers_of_a_build),
         cmocka_unit_test(after_an_error),
+        cmocka_unit_test(memory_that_overlaps),
+        cmocka_unit_test(outputs_that_overlap),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
