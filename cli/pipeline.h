@@ -105,6 +105,10 @@ typedef struct qb_compare_settings {
     qb_status (*before_latency)(qb_ctx *cx, void *user); /* see qb_compare_options */
     void *user;
 } qb_compare_settings;
+/* The model's classes, by its first output; 0: it has no such output. */
+int64_t qb_stage_outputs(const qb_graph *graph);
+/* Does nothing but the order of its folders number the data set's classes? */
+bool qb_stage_numbers_folders(const qb_project *project, const qb_dataset *dataset);
 /* Folders count in byte order where no labels say which class they are: a guess that is good enough
  * unless the model is known to have labels, and they are not there. Then samples cannot be scored.
  */

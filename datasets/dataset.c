@@ -117,6 +117,7 @@ qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind ki
     qb_status status = qb_scan_folder(cx, dataset->root, kind, dataset->arena, &names);
     for (size_t i = 0; i < names.n && status == QB_OK; i++)
         status = qb_dataset_add(cx, dataset, names.name[i], 0, -1);
+    if (status == QB_OK) qb_scan_tell_others(cx, dataset, &names);
     return status;
 }
 

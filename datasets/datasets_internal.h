@@ -129,12 +129,16 @@ typedef enum qb_scan_kind {
 typedef struct qb_names {
     const char **name;
     size_t n, capacity;
+    size_t n_other;    /* of all scans: images of other formats, which nobody reads */
+    const char *other; /* the first of them, in the arena */
 } qb_names;
 static inline void qb_names_release(const qb_names *names) { qb_free(names->name); }
 /* The visible subfolders, or files, or those that are named as images, tensors or texts (.txt), of
  * a folder; sorted byte-wise, names in the arena. The caller releases the list. */
 qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
                          qb_names *names);
+/* Warns of images of other formats that scans met: they are no samples. */
+void qb_scan_tell_others(qb_ctx *cx, const qb_dataset *dataset, const qb_names *names);
 /* Adds a sample for each of them in the data set's folder, labels unknown. */
 qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind kind);
 /* Does the folder hold at least one? False also when it cannot be read. */

@@ -9,16 +9,27 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "datasets_internal.h"
 
-bool qb_name_is_image(const char *name) {
-    static const char *const suffixes[] = {".jpg", ".jpeg", ".jfif", ".png"};
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        size_t k = strlen(suffixes[i]);
-        if (n > k && strcasecmp(name + n - k, suffixes[i]) == 0) return true;
+static bool ends_in(const char *name, const char *const *suffixes) {
+    const size_t n = strlen(name);
+    for (; *suffixes; suffixes++) {
+        const size_t k = strlen(*suffixes);
+        if (n > k && strcasecmp(name + n - k, *suffixes) == 0) return true;
     }
     return false;
+}
+
+bool qb_name_is_image(const char *name) {
+    static const char *const suffixes[] = {".jpg", ".jpeg", ".jfif", ".png", NULL};
+    return ends_in(name, suffixes);
+}
+
+static bool is_other_image(const char *name) {
+    static const char *const suffixes[] = {".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif",
+                                           ".heic", ".jp2", ".jxl", ".ppm", ".tga",  NULL};
+    return name[0] != '.' && ends_in(name, suffixes);
 }
 
 /* Hidden entries are never samples. Links count as what they point to. */
@@ -48,6 +59,22 @@ static qb_status add_name(qb_ctx *cx, qb_arena *arena, const char *text, qb_name
     return QB_OK;
 }
 
+static qb_status add_entry(qb_ctx *cx, DIR *dir, const struct dirent *entry, qb_scan_kind kind,
+                           qb_arena *arena, qb_names *names) {
+    if (is_wanted(dir, entry, kind)) return add_name(cx, arena, entry->d_name, names);
+    if (kind != QB_SCAN_IMAGES || !is_other_image(entry->d_name)) return QB_OK;
+    if (names->n_other++ > 0) return QB_OK;
+    names->other = qb_arena_strdup(cx, arena, entry->d_name);
+    return names->other ? QB_OK : cx->code;
+}
+
+void qb_scan_tell_others(qb_ctx *cx, const qb_dataset *dataset, const qb_names *names) {
+    if (names->n_other > 0)
+        qb_warn(cx,
+                "data %s: %zu file%s left out, as images other than JPEG and PNG are not read (%s)",
+                dataset->path, names->n_other, names->n_other == 1 ? " is" : "s are", names->other);
+}
+
 qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
                          qb_names *names) {
     names->n = 0;
@@ -56,7 +83,7 @@ qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_a
     qb_status status = QB_OK;
     const struct dirent *entry;
     while (errno = 0, status == QB_OK && (entry = readdir(dir)))
-        if (is_wanted(dir, entry, kind)) status = add_name(cx, arena, entry->d_name, names);
+        status = add_entry(cx, dir, entry, kind, arena, names);
     if (status == QB_OK && errno != 0) status = qb_fail_errno(cx, "read folder %s", folder);
     closedir(dir);
     if (status == QB_OK && names->n > 1)

@@ -76,9 +76,21 @@ qb_status qb_compare_batches(qb_ctx *cx, const char *text, int64_t *batches, int
     return QB_OK;
 }
 
+int64_t qb_stage_outputs(const qb_graph *graph) {
+    const qb_value *value = &graph->values[graph->outputs[0]];
+    int64_t n = 1;
+    if (qb_output_kind_of(value->dtype, &value->shape) != QB_OUTPUT_CLASSES) return 0;
+    for (int32_t i = 1; i < value->shape.rank; i++) n *= value->shape.dim[i];
+    return n > 1 ? n : 0;
+}
+
+bool qb_stage_numbers_folders(const qb_project *project, const qb_dataset *dataset) {
+    return project->labels.n == 0 && strcmp(qb_dataset_format_name(dataset), "class_folder") == 0;
+}
+
 bool qb_stage_lacks_labels(const qb_project *project, const qb_dataset *dataset) {
-    return project->absent_labels && project->labels.n == 0 && qb_dataset_has_labels(dataset) &&
-           strcmp(qb_dataset_format_name(dataset), "class_folder") == 0;
+    return project->absent_labels && qb_dataset_has_labels(dataset) &&
+           qb_stage_numbers_folders(project, dataset);
 }
 
 /* Ground truth images are those that are named, else what the data's own file holds. */
@@ -120,6 +132,21 @@ qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *r
                           data);
 }
 
+/* With a folder less than classes, all behind it have another class's number. */
+static qb_status warn_of_numbers(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                                 const qb_dataset *dataset, qb_run *run) {
+    const int64_t outputs = qb_stage_outputs(graph);
+    const int32_t n = qb_dataset_classes(dataset);
+    if (outputs == 0 || n == outputs || !qb_dataset_has_labels(dataset) ||
+        !qb_stage_numbers_folders(project, dataset))
+        return QB_OK;
+    return qb_warning_add(cx, run, "class-numbers", "",
+                          "%d folders, %lld outputs of the model: folders are numbered 0 to %d in "
+                          "byte order, which are not the model's numbers: say which folder is "
+                          "which class (--labels, or the model's sidecar)",
+                          n, (long long)outputs, n - 1);
+}
+
 static qb_status describe_part(qb_ctx *cx, qb_split part, qb_run *run) {
     if (part.percent == 0) return QB_OK;
     run->part = qb_format(cx, "the %d %% that a draw with seed %lld held out from calibration",
@@ -132,6 +159,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     const char *decoder = qb_dataset_decoder(dataset);
     const qb_table *table = table_of(c);
     QB_TRY(resolve_auto(cx, table, run));
+    QB_TRY(warn_of_numbers(cx, project, c->graph, dataset, run));
     if (scores_on_calibration(project, table, data, run))
         QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
     if (table) {

@@ -64,6 +64,7 @@ static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_lab
         QB_TRY(qb_check_cancel(cx));
         QB_TRY(add_folder(cx, dataset, folders.name[i], i, labels, &files));
     }
+    qb_scan_tell_others(cx, dataset, &files);
     qb_dataset_sort(dataset);
     if (dataset->has_labels) dataset->n_classes = labels ? labels->n : (int32_t)folders.n;
     return QB_OK;

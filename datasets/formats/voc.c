@@ -61,6 +61,7 @@ static qb_status voc_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labe
     qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &names);
     for (size_t i = 0; i < names.n && status == QB_OK; i++)
         status = add_sample(cx, dataset, names.name[i]);
+    if (status == QB_OK) qb_scan_tell_others(cx, dataset, &names);
     return status;
 }
 

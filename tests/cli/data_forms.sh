@@ -120,6 +120,31 @@ expect 1 "$QBENCH" compare fp32 int8 --data cut.mdb $brief
 complains 'cut.mdb\[0\].*damaged at byte 0: '
 
 # What is not there, and what is not read.
+cp -r few mixed
+touch mixed/circle/a.webp mixed/cross/b.BMP mixed/cross/.c.gif mixed/cross/Thumbs.db
+expect 0 "$QBENCH" compare fp32 --data mixed $brief
+complains 'data mixed: 2 files are left out, as images other than JPEG and PNG are not read .[ab]\.'
+mkdir flat
+cp few/circle/*.png flat
+touch flat/a.tiff
+expect 0 "$QBENCH" compare fp32 --data flat $brief
+complains 'data flat: 1 file is left out, .* .a.tiff.$'
+
+# A folder less than classes, and no labels: all behind it would count as another class.
+mkdir unnamed
+cp model.onnx unnamed
+python3 -c 'import json
+d = json.load(open("model.json"))
+del d["labels"]
+json.dump(d, open("unnamed/model.json", "w"))'
+expect 0 "$QBENCH" compare fp32 --model unnamed/model.onnx --data few $brief
+! grep -q 'outputs of the model' "$work/.out" || fail 'warns of ten folders for ten classes'
+rm -r mixed/star
+expect 0 "$QBENCH" compare fp32 fp32@cpu,ref --model unnamed/model.onnx --data mixed $brief
+says '9 folders, 10 outputs of the model: folders are numbered 0 to 8 in byte order'
+expect 3 "$QBENCH" gate compare.json --max-drop 100 --min-samples 1
+says 'allow class-numbers'
+expect 0 "$QBENCH" compare fp32 --model model.onnx --data mixed $brief
 expect 1 "$QBENCH" compare fp32 --data "forms/tar/set-{00..02}.tar" $brief
 complains 'set-02.tar'
 echo PAR1 >x.parquet

@@ -63,22 +63,12 @@ static qb_status judge(qb_ctx *cx, const qb_data_case *data, const qb_survey *se
                             (long long)(b->n_classes - b->missing.n), b->n_classes, range);
 }
 
-/* The model's classes, by its output; 0: it has no such output. */
-static int64_t outputs_of(const qb_graph *graph) {
-    const qb_value *value = &graph->values[graph->outputs[0]];
-    int64_t n = 1;
-    if (qb_output_kind_of(value->dtype, &value->shape) != QB_OUTPUT_CLASSES) return 0;
-    for (int32_t i = 1; i < value->shape.rank; i++) n *= value->shape.dim[i];
-    return n > 1 ? n : 0;
-}
-
 /* Folders without labels are numbered in byte order, which is right where there is one for each of
  * the model's classes; labels of their own must be among them. */
 static qb_status hold_against_model(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
                                     int32_t n_classes, qb_diagnosis *out) {
-    const int64_t outputs = outputs_of(data->graph);
-    const bool guessed = data->project->labels.n == 0 &&
-                         strcmp(qb_dataset_format_name(set->dataset), "class_folder") == 0;
+    const int64_t outputs = qb_stage_outputs(data->graph);
+    const bool guessed = qb_stage_numbers_folders(data->project, set->dataset);
     if (outputs == 0 || n_classes == outputs || (!guessed && n_classes < outputs)) return QB_OK;
     if (guessed)
         return qb_diagnosis_say(cx, out, QB_FINDING_BAD,
