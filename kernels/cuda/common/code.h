@@ -34,6 +34,8 @@ int qb_cuda_code_probe(int32_t *machine, int32_t *source);
 /* Is the code that runs on the calling thread's device compiled for 9.0 or later? Code from the PTX
  * of 8.0 has neither clusters of blocks nor programmatic dependent launch anywhere. */
 bool qb_cuda_runs_code_90(void);
+/* The same by what this program was built for, without a look at the code: before every launch. */
+bool qb_cuda_has_code_90(void);
 
 /* What a kernel needs of the device it runs on. */
 typedef struct qb_cuda_need {

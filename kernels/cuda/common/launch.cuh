@@ -49,7 +49,7 @@ static int qb_launch_clusters(void (*kernel)(Parameters...), dim3 blocks, unsign
     config.dynamicSmemBytes = shared_bytes;
     config.stream = (cudaStream_t)stream;
     config.attrs = attributes;
-    config.numAttrs = !qb_cuda_runs_code_90() ? 0 : cluster > 1 ? 2 : 1;
+    config.numAttrs = !qb_cuda_has_code_90() ? 0 : cluster > 1 ? 2 : 1;
     return (int)cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 

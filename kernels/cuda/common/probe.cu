@@ -4,8 +4,6 @@
 
 #include "kernels/cuda/common/code.h"
 
-#define DEVICES 64 // whose answers are kept
-
 static __global__ void probe() {}
 
 extern "C" int qb_cuda_code_probe(int32_t *machine, int32_t *source) {
@@ -21,13 +19,17 @@ extern "C" int qb_cuda_code_probe(int32_t *machine, int32_t *source) {
 }
 
 extern "C" bool qb_cuda_runs_code_90(void) {
-    static int32_t sources[DEVICES]; // 0: not asked yet
-    int device = 0;
-    int32_t machine, source = 0;
-    if (cudaGetDevice(&device) != cudaSuccess) return false;
-    int32_t *known = &sources[device % DEVICES];
-    if (device < DEVICES) source = __atomic_load_n(known, __ATOMIC_RELAXED);
-    if (source == 0 && qb_cuda_code_probe(&machine, &source) != 0) return false;
-    if (device < DEVICES) __atomic_store_n(known, source, __ATOMIC_RELAXED);
-    return source >= 90;
+    int32_t machine, source;
+    return qb_cuda_code_probe(&machine, &source) == 0 && source >= 90;
+}
+
+extern "C" bool qb_cuda_has_code_90(void) {
+    int device = 0, major = 0, minor = 0;
+    int32_t from;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess)
+        return false;
+    return qb_cuda_code_for(qb_cuda_architectures(), major, minor, &from) != QB_CUDA_CODE_NONE &&
+           from >= 90;
 }
