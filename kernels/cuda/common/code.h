@@ -31,10 +31,9 @@ qb_status qb_cuda_code_check(qb_ctx *cx, const char *architectures, const qb_cud
  * for (90: compute capability 9.0), *source the architecture that they were compiled from (80,
  * where the driver compiled the PTX of 8.0). Returns a code of the CUDA runtime (0: fine). */
 int qb_cuda_code_probe(int32_t *machine, int32_t *source);
-/* Is the code that runs on the calling thread's device compiled for 9.0 or later? Code from the PTX
- * of 8.0 has neither clusters of blocks nor programmatic dependent launch anywhere. */
-bool qb_cuda_runs_code_90(void);
-/* The same by what this program was built for, without a look at the code: before every launch. */
+/* Is the code that this program has for the calling thread's device compiled for 9.0 or later? Code
+ * from the PTX of 8.0 has neither clusters of blocks nor programmatic dependent launch anywhere.
+ * Asked before every launch: the code itself is not looked at (qb_cuda_open does that). */
 bool qb_cuda_has_code_90(void);
 
 /* What a kernel needs of the device it runs on. */

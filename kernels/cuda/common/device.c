@@ -71,12 +71,19 @@ static qb_status no_device(qb_ctx *cx) {
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no CUDA device on this machine");
 }
 
-/* Has this program code for the device, and does the driver take it? */
-static qb_status check_quantized(qb_ctx *cx, const qb_cuda_device *d) {
-    int32_t machine, source;
+/* Has this program code for the device, and does the driver take it, that very code? Kernels are
+ * launched by what it can do (qb_cuda_has_code_90). */
+static qb_status check_code(qb_ctx *cx, const qb_cuda_device *d) {
+    int32_t machine, source, wanted;
     QB_TRY(qb_cuda_code_check(cx, qb_cuda_architectures(), d));
+    qb_cuda_code_for(qb_cuda_architectures(), d->major, d->minor, &wanted);
     const int code = qb_cuda_code_probe(&machine, &source);
-    if (code == 0) return QB_OK;
+    if (code == 0 && source >= wanted) return QB_OK;
+    if (code == 0)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: the driver runs this program's code of compute capability %d.%d, not "
+                       "that of %d.%d: unset CUDA_FORCE_PTX_JIT",
+                       d->name, source / 10, source % 10, wanted / 10, wanted % 10);
     return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                    "%s: the driver (for CUDA %d.%d) does not load this program's code (CUDA %d.%d, "
                    "%s): %s",
@@ -94,7 +101,7 @@ qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
     qb_cuda_device device;
     QB_TRY(qb_cuda_check(cx, cudaSetDevice(ordinal), "cudaSetDevice"));
     QB_TRY(describe(cx, ordinal, &device));
-    QB_TRY(check_quantized(cx, &device));
+    QB_TRY(check_code(cx, &device));
     *out = device;
     return QB_OK;
 }

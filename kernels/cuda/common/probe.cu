@@ -18,11 +18,6 @@ extern "C" int qb_cuda_code_probe(int32_t *machine, int32_t *source) {
     return 0;
 }
 
-extern "C" bool qb_cuda_runs_code_90(void) {
-    int32_t machine, source;
-    return qb_cuda_code_probe(&machine, &source) == 0 && source >= 90;
-}
-
 extern "C" bool qb_cuda_has_code_90(void) {
     int device = 0, major = 0, minor = 0;
     int32_t from;

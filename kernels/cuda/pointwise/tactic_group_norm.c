@@ -80,7 +80,7 @@ static qb_status cuda_group_norm_create(qb_ctx *cx, const qb_tactic *tactic,
     (void)threads;
     if (!lower(problem, constant, &finalized, in, &n)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
-    n.blocks = qb_cuda_group_norm_blocks(&n, &device, qb_cuda_runs_code_90());
+    n.blocks = qb_cuda_group_norm_blocks(&n, &device, qb_cuda_has_code_90());
     QB_TRY(qb_cuda_create(cx, tactic, &finalized, &n, sizeof n, out));
     (*out)->packed_bytes = (size_t)n.channels * 2 * sizeof(float);
     (*out)->packed_inputs = 6; /* inputs 1 and 2 */

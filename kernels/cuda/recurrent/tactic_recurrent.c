@@ -187,7 +187,7 @@ static qb_status make(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *pro
                       qb_cuda_recurrent_state *s, qb_kernel **out) {
     qb_cuda_device device;
     QB_TRY(qb_cuda_current(cx, &device));
-    if (!qb_cuda_recurrent_plan(&s->p, &device, qb_cuda_runs_code_90()))
+    if (!qb_cuda_recurrent_plan(&s->p, &device, qb_cuda_has_code_90()))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %d units of %d items: no room", tactic->name,
                        (int)s->p.hidden, (int)s->p.batch);
     QB_TRY(create_projection(cx, problem, &s->p, &s->projection));
