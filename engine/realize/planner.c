@@ -222,17 +222,17 @@ static void add_slack(qb_engine *e) {
         if (buffer->kind != QB_BUFFER_ARENA || buffer->bytes == 0) continue;
         if (qb_dtype_size(desc->dtype) != 1) continue;
         const size_t bytes = qb_desc_bytes(desc) + QB_BUFFER_SLACK;
-        if (bytes > buffer->bytes) buffer->bytes = staggered(bytes);
+        if (bytes > buffer->bytes) buffer->bytes = bytes;
     }
 }
 
 qb_status qb_engine_plan_memory(qb_ctx *cx, qb_engine *e) {
     if (e->device) QB_TRY(order(cx, e));
     touch_all(e);
+    add_slack(e);
     for (int32_t i = 0; i < e->n_buffers; i++)
         if (e->buffers[i].kind == QB_BUFFER_ARENA)
             e->buffers[i].bytes = staggered(e->buffers[i].bytes);
-    add_slack(e);
     QB_TRY(qb_plan_memory(cx, QB_BUFFER_ARENA, e->buffers, e->n_buffers, e->n_steps,
                           &e->memory.arena, &e->memory.lower_bound));
     if (!e->device) return QB_OK;

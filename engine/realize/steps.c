@@ -168,25 +168,26 @@ static qb_status output_layout(qb_lowering *b, const qb_group *group, const qb_k
     return *stored < 0 ? b->cx->code : QB_OK;
 }
 
+static bool is_product(qb_kind kind) {
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_POOL || kind == QB_KIND_CONV_TRANSPOSE ||
+           kind == QB_KIND_MATMUL || kind == QB_KIND_MATMUL_INTEGER ||
+           kind == QB_KIND_MATMUL_SCALED;
+}
+
 static qb_dtype computes_in(const qb_problem *p) {
     qb_dtype f32 = p->in[0].dtype == QB_DTYPE_BF16                                  ? QB_DTYPE_BF16
                    : p->in[0].dtype == QB_DTYPE_F16 || p->out.dtype == QB_DTYPE_F16 ? QB_DTYPE_F16
                                                                                     : QB_DTYPE_F32;
     bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
-    bool has_weight = p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_POOL ||
-                      p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
     if (p->kind == QB_KIND_MATMUL_INTEGER || p->kind == QB_KIND_MATMUL_SCALED) return QB_DTYPE_S8;
-    if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : f32;
+    if (is_product(p->kind)) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : f32;
     return in && out ? QB_DTYPE_S8 : f32;
 }
 
 /* Does the kernel read input `i` behind its end (QB_BUFFER_SLACK)? */
 static bool reads_slack(const qb_problem *p, int32_t i) {
-    const bool products = p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_POOL ||
-                          p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL ||
-                          p->kind == QB_KIND_MATMUL_INTEGER || p->kind == QB_KIND_MATMUL_SCALED;
     return qb_dtype_size(p->in[i].dtype) == 1 &&
-           ((p->kind == QB_KIND_POOL && i == 0) || (products && i <= QB_IN_WEIGHT));
+           ((p->kind == QB_KIND_POOL && i == 0) || (is_product(p->kind) && i <= QB_IN_WEIGHT));
 }
 
 /* Behind what the caller passes or the model's file holds, there may be no memory: a copy. */
