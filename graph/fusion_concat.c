@@ -14,7 +14,7 @@ static bool begins_with(const qb_graph *graph, const qb_node *node, const qb_nod
     for (int32_t i = 0; i < other->n_in; i++)
         if (node->in[i] != other->in[i]) return false;
     const qb_value *x = &graph->values[other->out[0]], *y = &graph->values[node->out[0]];
-    return x->dtype == y->dtype && qb_qparams_same(&x->q, &y->q);
+    return qb_value_same_type(x, y);
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {

@@ -4,16 +4,11 @@
 #include "graph/fusion_backwards.h"
 #include "kernels/strided.h"
 
-/* Are both the same numbers? */
-static bool is_same_type(const qb_value *x, const qb_value *y) {
-    return x->dtype == y->dtype && qb_qparams_same(&x->q, &y->q);
-}
-
 bool qb_group_strided(const qb_graph *graph, const qb_group *group, qb_strided *out) {
     const qb_node *node = group->n_nodes == 1 ? &graph->nodes[group->node[0]] : NULL;
     if (group->strided) {
         *out = *group->strided;
-        return is_same_type(&graph->values[group->in[0]], &graph->values[group->out]);
+        return qb_value_same_type(&graph->values[group->in[0]], &graph->values[group->out]);
     }
     if (!node || group->kind != QB_KIND_NODE || !node->op || node->n_in < 1 || node->in[0] < 0 ||
         node->out[0] < 0)
@@ -21,7 +16,7 @@ bool qb_group_strided(const qb_graph *graph, const qb_group *group, qb_strided *
     const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
     for (int32_t i = 1; i < node->n_out; i++)
         if (node->out[i] >= 0) return false;
-    if (x->data || !is_same_type(x, y) || x->q.n > 1 || !qb_shape_known(&x->shape) ||
+    if (x->data || !qb_value_same_type(x, y) || x->q.n > 1 || !qb_shape_known(&x->shape) ||
         !qb_shape_known(&y->shape) || qb_shape_count(&y->shape) < 1)
         return false;
     if (qb_node_is_view(node)) {
@@ -37,7 +32,7 @@ static bool converts(const qb_graph *graph, const qb_group *group) {
     const qb_node *node = group->n_nodes == 1 ? &graph->nodes[group->node[0]] : NULL;
     if (!node || group->strided || !qb_node_is_view(node)) return false;
     const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
-    return !x->data && !is_same_type(x, y) && qb_value_has_one_scale(x) &&
+    return !x->data && !qb_value_same_type(x, y) && qb_value_has_one_scale(x) &&
            qb_value_has_one_scale(y) && qb_shape_known(&x->shape) && qb_shape_known(&y->shape) &&
            qb_shape_count(&y->shape) > 0;
 }

@@ -62,8 +62,7 @@ static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem
     const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
     p->kind = QB_KIND_STRIDED_COPY;
     p->n_in = 1;
-    return x->dtype == y->dtype && qb_qparams_same(&x->q, &y->q) &&
-           qb_node_strided(graph, node, 0, &p->strided);
+    return qb_value_same_type(x, y) && qb_node_strided(graph, node, 0, &p->strided);
 }
 
 /* Whatever the elements are, as long as all parts have the same form: what is behind ArgMax, too.
@@ -73,7 +72,7 @@ static bool lower_concat(const qb_graph *graph, const qb_node *node, qb_problem 
     if (node->n_in > QB_MAX_INPUTS) return false;
     for (int32_t i = 0; i < node->n_in; i++) {
         const qb_value *x = &graph->values[node->in[i]];
-        if (x->dtype != y->dtype || !qb_qparams_same(&x->q, &y->q)) return false;
+        if (!qb_value_same_type(x, y)) return false;
     }
     p->n_in = node->n_in;
     return normal_axis(qb_node_int(node, "axis", 0), y->shape.rank, &p->axis);

@@ -47,6 +47,8 @@ int64_t qb_image_channels(const qb_graph *graph, int32_t value);
 /* ReduceMean over exactly the spatial axes of a value of rank 3 to 5? */
 bool qb_node_is_spatial_mean(const qb_graph *graph, const qb_node *node);
 bool qb_qparams_same(const qb_qparams *a, const qb_qparams *b);
+/* Do elements of both stand for the same numbers? */
+bool qb_value_same_type(const qb_value *a, const qb_value *b);
 /* Equal and without unknown (-1) dimensions. */
 bool qb_shape_surely_equal(const qb_shape *a, const qb_shape *b);
 

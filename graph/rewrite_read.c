@@ -177,6 +177,10 @@ bool qb_qparams_same(const qb_qparams *a, const qb_qparams *b) {
     return true;
 }
 
+bool qb_value_same_type(const qb_value *a, const qb_value *b) {
+    return a->dtype == b->dtype && qb_qparams_same(&a->q, &b->q);
+}
+
 bool qb_shape_surely_equal(const qb_shape *a, const qb_shape *b) {
     if (a->rank < 0 || !qb_shape_equal(a, b)) return false;
     for (int32_t i = 0; i < a->rank; i++)
