@@ -185,20 +185,6 @@ qb_status qb_cuda_fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *strea
     return qb_cuda_check(cx, cudaMemsetAsync(to, byte, bytes, stream), "fill");
 }
 
-qb_status qb_cuda_stream_open(qb_ctx *cx, void **stream) {
-    cudaStream_t made = NULL;
-    QB_TRY(qb_cuda_check(cx, cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
-                         "cudaStreamCreate"));
-    *stream = made;
-    return QB_OK;
-}
-
-void qb_cuda_stream_close(void *stream) {
-    if (!stream) return;
-    qb_cudnn_stream_close(stream);
-    (void)cudaStreamDestroy(stream);
-}
-
 qb_status qb_cuda_sync(qb_ctx *cx, void *stream) {
     return qb_cuda_check(cx, cudaStreamSynchronize(stream), "waiting for the device");
 }

@@ -53,8 +53,10 @@ qb_status qb_cuda_upload(qb_ctx *cx, void *to, const void *from, size_t bytes, v
 qb_status qb_cuda_download(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
 qb_status qb_cuda_fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *stream);
 
+/* A stream of the current device that nobody else has, until it is closed: then it is kept for the
+ * next one. Work that was put on it before it was closed comes first. Any thread. */
 qb_status qb_cuda_stream_open(qb_ctx *cx, void **stream);
-void qb_cuda_stream_close(void *stream);
+void qb_cuda_stream_close(void *stream); /* accepts NULL */
 /* Waits for all work on the stream; reports what went wrong in it. */
 qb_status qb_cuda_sync(qb_ctx *cx, void *stream);
 
