@@ -6,7 +6,8 @@
  * Where all of q, k and v are [N, T, heads size] split into heads by Reshape and Transpose, and y
  * is joined again in the same way, these vanish too; also where they are the three parts of one
  * [N, T, 3 heads size], which a Split then takes apart. Else heads come in front ([N, heads, T,
- * size], or [N, T, size] for one head), and k is transposed to that form. */
+ * size], or [N, T, size] for one head), and k is transposed to that form; of more dimensions
+ * (windows beside heads) all but the last of those in front are views of one. */
 #include <string.h>
 
 #include "graph/fusion.h"
@@ -182,21 +183,28 @@ static bool match_fused(const qb_rewrite *rw, const int32_t split[3], int32_t y,
     return true;
 }
 
+/* Does the value have what comes before the last two dimensions of y? */
+static bool has_items_of(const qb_rewrite *rw, int32_t value, int32_t y) {
+    const qb_shape *a = shape_of(rw, value), *b = shape_of(rw, y);
+    return a->rank == b->rank &&
+           memcmp(a->dim, b->dim, (size_t)(b->rank - 2) * sizeof *b->dim) == 0;
+}
+
 /* Heads in front: k^T must be a Transpose, which then leaves the last two axes as they are. */
 static bool match_split(const qb_rewrite *rw, const int32_t split[3], int32_t y, pattern *p) {
     double scale = p->scale;
     int32_t q = past_factor(rw, split[0], &scale), k = past_factor(rw, split[1], &scale);
     int32_t rank = shape_of(rw, y)->rank, transposed = qb_rewrite_from(rw, k, "Transpose");
-    if (rank < 3 || rank > 4 || transposed < 0) return false;
+    if (rank < 3 || transposed < 0) return false;
     for (int32_t i = 0; i < 3; i++)
-        if (shape_of(rw, split[i])->rank != rank) return false;
+        if (!has_items_of(rw, split[i], y)) return false;
     if (qb_node_ints(&rw->graph->nodes[transposed], "perm").n != rank) return false;
-    if (rank == 3 && p->in[3] >= 0 && shape_of(rw, p->in[3])->rank > 2) return false;
+    if (rank != 4 && p->in[3] >= 0 && shape_of(rw, p->in[3])->rank > 2) return false;
     p->in[0] = q;
     p->in[1] = k;
     p->in[2] = split[2];
     p->out = y;
-    p->heads = rank == 4 ? shape_of(rw, y)->dim[1] : 1;
+    p->heads = rank > 3 ? shape_of(rw, y)->dim[rank - 3] : 1;
     p->scale = scale;
     p->swap = transposed;
     return true;
@@ -251,6 +259,16 @@ static bool find(const qb_rewrite *rw, int32_t index, pattern *p) {
     return match_fused(rw, split, mixing->out[0], p) || match_split(rw, split, mixing->out[0], p);
 }
 
+/* [..., heads, T, size] as [N, heads, T, size]. */
+static qb_shape flat(qb_shape shape) {
+    while (shape.rank > 4) {
+        shape.dim[1] *= shape.dim[0];
+        shape.rank--;
+        memmove(shape.dim, shape.dim + 1, (size_t)shape.rank * sizeof *shape.dim);
+    }
+    return shape;
+}
+
 /* The shape of input i; of k once its last two axes are in order. */
 static qb_shape input_shape(const qb_rewrite *rw, const pattern *p, int i) {
     qb_shape shape = *shape_of(rw, p->in[i]);
@@ -273,6 +291,7 @@ static bool is_accepted(const qb_rewrite *rw, const pattern *p) {
     for (int i = 0; i < 4; i++) {
         in[i] = desc_of(rw, p->in[i]);
         if (p->in[i] >= 0) in[i].shape = input_shape(rw, p, i);
+        if (i < 3) in[i].shape = flat(in[i].shape);
     }
     qb_problem problem = {.kind = QB_KIND_ATTENTION,
                           .n_in = p->in[3] >= 0 ? 4 : 3,
@@ -280,6 +299,7 @@ static bool is_accepted(const qb_rewrite *rw, const pattern *p) {
                           .out = desc_of(rw, p->out),
                           .group = p->heads,
                           .scale = (float)p->scale};
+    problem.out.shape = flat(problem.out.shape);
     for (int i = 0; i < problem.n_in; i++)
         if (!qb_shape_known(&in[i].shape)) return false;
     return qb_shape_known(&problem.out.shape) && rw->accept(rw->user, &problem);
@@ -317,9 +337,32 @@ static qb_status take_apart(qb_rewrite *rw, pattern *p) {
     return qb_node_set_int(rw, split, "axis", 2);
 }
 
+/* A Reshape makes `to` of `from`. */
+static qb_status reshape(qb_rewrite *rw, int32_t from, const qb_shape *shape, int32_t to) {
+    int32_t in[2] = {from, -1};
+    QB_TRY(qb_rewrite_int64s(rw, to, "_shape", shape->dim, shape->rank, &in[1]));
+    return qb_rewrite_append(rw, qb_op_find("Reshape", ""), in, 2, to);
+}
+
+/* Queries, keys and values by views of four dimensions, and the result by a view of it. */
+static qb_status flatten(qb_rewrite *rw, pattern *p) {
+    static const char *const suffix[3] = {"_queries", "_keys", "_values"};
+    for (int i = 0; i < 3; i++) {
+        const qb_shape shape = flat(*shape_of(rw, p->in[i]));
+        const int32_t from = p->in[i];
+        QB_TRY(qb_rewrite_value(rw, from, suffix[i], &shape, &p->in[i]));
+        QB_TRY(reshape(rw, from, &shape, p->in[i]));
+    }
+    const qb_shape whole = *shape_of(rw, p->out), shape = flat(whole);
+    const int32_t to = p->out;
+    QB_TRY(qb_rewrite_value(rw, to, "_heads", &shape, &p->out));
+    return reshape(rw, p->out, &whole, to);
+}
+
 static qb_status rewrite(qb_rewrite *rw, pattern *p) {
     if (p->packed >= 0) QB_TRY(take_apart(rw, p));
     if (p->swap >= 0) QB_TRY(transpose_keys(rw, p));
+    if (shape_of(rw, p->out)->rank > 4) QB_TRY(flatten(rw, p));
     bool joined = shape_of(rw, p->in[0])->rank == 3;
     QB_TRY(qb_rewrite_node(rw, p->last, qb_op_find("Attention", ""), p->in, p->in[3] >= 0 ? 4 : 3,
                            p->out));

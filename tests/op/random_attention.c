@@ -16,8 +16,12 @@ void random_attention_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     bool joined = random_chance(rng, 50);
     int64_t n = random_between(rng, 1, 2), heads = random_between(rng, 1, 3);
-    int64_t size = 8 * random_between(rng, 1, random_chance(rng, 70) ? 8 : 16);
+    const int64_t step = random_chance(rng, 25) ? 2 : 8; /* heads on no multiple of 16 bytes */
+    const int64_t most = (random_chance(rng, 70) ? 64 : 128) / step;
+    const int64_t size = step * random_between(rng, 1, most);
     const bool packed = joined && random_chance(rng, 40);
+    const int64_t value_size =
+        packed || random_chance(rng, 60) ? size : step * random_between(rng, 1, most);
     int64_t rows = random_between(rng, 1, 80),
             keys = random_between(rng, 1, random_chance(rng, 30) ? 260 : 150);
     if (random_chance(rng, 20)) keys = 64 * random_between(rng, 1, 2);
@@ -26,8 +30,10 @@ void random_attention_make(qb_rng *rng, random_case *c) {
     p->scale = (float)(1 / sqrt((double)size));
     p->n_in = random_chance(rng, 50) ? 4 : 3;
     for (int i = 0; i < p->n_in; i++) c->in[i].dtype = QB_DTYPE_F32;
-    c->in[QUERY].shape = p->out.shape = heads_shape(joined, n, heads, rows, size);
-    c->in[KEY].shape = c->in[VALUE].shape = heads_shape(joined, n, heads, keys, size);
+    c->in[QUERY].shape = heads_shape(joined, n, heads, rows, size);
+    c->in[KEY].shape = heads_shape(joined, n, heads, keys, size);
+    c->in[VALUE].shape = heads_shape(joined, n, heads, keys, value_size);
+    p->out.shape = heads_shape(joined, n, heads, rows, value_size);
     if (p->n_in > MASK) {
         const int64_t full[4] = {n, heads, rows, keys};
         qb_shape mask = {.rank = (int32_t)random_between(rng, 1, 4)};
@@ -95,7 +101,9 @@ static void attend(random_case *c, int64_t n, int64_t h, int64_t i, double *weig
     const qb_shape *k = &c->in[is_packed(c) ? QUERY : KEY].shape;
     bool joined = out->shape.rank == 3;
     int64_t heads = p->group, keys = k->dim[joined ? 1 : 2];
-    int64_t size = joined ? out->shape.dim[2] / heads : out->shape.dim[3];
+    const int64_t value_size = out->shape.dim[joined ? 2 : 3] / (joined ? heads : 1);
+    const int64_t size =
+        c->in[QUERY].shape.dim[joined ? 2 : 3] / ((joined ? heads : 1) * (is_packed(c) ? 3 : 1));
     double top = -INFINITY, sum = 0;
     for (int64_t j = 0; j < keys; j++) {
         double score = 0;
@@ -108,7 +116,7 @@ static void attend(random_case *c, int64_t n, int64_t h, int64_t i, double *weig
         weight[j] = top == -INFINITY ? 0 : exp(weight[j] - top);
         sum += weight[j];
     }
-    for (int64_t e = 0; e < size; e++) {
+    for (int64_t e = 0; e < value_size; e++) {
         double f32 = 0;
         for (int64_t j = 0; j < keys && sum > 0; j++)
             f32 += weight[j] / sum * part_at(c, VALUE, n, h, j, e);

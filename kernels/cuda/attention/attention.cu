@@ -25,11 +25,16 @@ QB_DEVICE uint32_t address_of(const void *pointer) {
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
-// 16 bytes, or zeros.
-QB_DEVICE void copy_async(uint32_t to, const void *from, bool valid) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(valid ? 16 : 0)
-                 : "memory");
+// 16 bytes or 4, or zeros.
+template <int BYTES> QB_DEVICE void copy_async(uint32_t to, const void *from, bool valid) {
+    if constexpr (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                     "r"(valid ? 16 : 0)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
+                     "r"(valid ? 4 : 0)
+                     : "memory");
 }
 
 template <bool TRANSPOSED> QB_DEVICE void load_matrices(uint32_t (&to)[4], uint32_t from) {
@@ -51,17 +56,28 @@ template <int SIZE> QB_DEVICE uint32_t piece_at(int row, int piece) {
     return (uint32_t)(row * SIZE * 2 + ((piece ^ (row & 7)) << 4));
 }
 
-// Keys (or values) first ... first + 63 of one head; what does not exist is zero.
+// Keys (or values) first ... first + 63 of one head; what does not exist is zero, as far as any
+// multiplication looks. In pieces of BYTES, on multiples of which all heads lie.
+template <int SIZE, int BYTES>
+QB_DEVICE void load_pieces(const uint16_t *from, int64_t step, int first, int keys, int size,
+                           uint32_t to) {
+    constexpr int EACH = BYTES / 2, PIECES = SIZE / EACH;
+    const int rows = BYTES == 16 ? KEYS : min((keys - first + 15) & ~15, KEYS);
+    for (int i = threadIdx.x; i < rows * PIECES; i += blockDim.x) {
+        int row = i / PIECES, column = i % PIECES * EACH;
+        bool valid = first + row < keys && column < size;
+        copy_async<BYTES>(to + piece_at<SIZE>(row, column / 8) + column % 8 * 2,
+                          valid ? from + (first + row) * step + column : from, valid);
+    }
+}
+
 template <int SIZE>
 QB_DEVICE void load_tile(const qb_cuda_attention &p, const uint16_t *from, int64_t step, int first,
-                         uint32_t to) {
-    constexpr int PIECES = SIZE / 8;
-    for (int i = threadIdx.x; i < KEYS * PIECES; i += blockDim.x) {
-        int row = i / PIECES, piece = i % PIECES;
-        bool valid = first + row < p.keys && piece * 8 < p.size;
-        copy_async(to + piece_at<SIZE>(row, piece),
-                   valid ? from + (first + row) * step + piece * 8 : from, valid);
-    }
+                         int size, uint32_t to) {
+    if (p.pairs)
+        load_pieces<SIZE, 4>(from, step, first, p.keys, size, to);
+    else
+        load_pieces<SIZE, 16>(from, step, first, p.keys, size, to);
 }
 
 // The queries of a warp as fragments: lane 4 g + t holds rows g and g + 8 of each group of 16.
@@ -185,6 +201,26 @@ QB_DEVICE void mix(float (&s)[GROUPS][KEYS / 8][4], uint32_t values, int live,
     }
 }
 
+// EACH elements at a time of 16 rows.
+template <int SIZE, int EACH>
+QB_DEVICE void store_pieces(const qb_cuda_attention &p, const float *room, int row, void *out,
+                            int64_t first) {
+#pragma unroll 1
+    for (int i = threadIdx.x & 31; i < 16 * (SIZE / EACH); i += 32) {
+        int r = i / (SIZE / EACH), column = i % (SIZE / EACH) * EACH;
+        if (row + r >= p.rows || column >= p.value_size) continue;
+        const float *from = room + r * SIZE + ((column / 8) ^ (r & 7)) * 8 + column % 8;
+        float v[EACH];
+#pragma unroll
+        for (int j = 0; j < EACH; j += 2) {
+            float2 pair = *(const float2 *)(from + j);
+            v[j] = pair.x;
+            v[j + 1] = pair.y;
+        }
+        qb_store_floats<EACH, false>(p.out_value, out, first + (row + r) * p.out[2] + column, v);
+    }
+}
+
 // By way of shared memory to whole rows. Each warp has room for 16 rows of floats.
 template <int SIZE>
 QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], float *room, int row,
@@ -197,15 +233,10 @@ QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], f
             *(float2 *)(room + (g + h * 8) * SIZE + (j ^ g) * 8 + t * 2) =
                 make_float2(result[j][h * 2], result[j][h * 2 + 1]);
     __syncwarp();
-#pragma unroll 1
-    for (int i = lane; i < 16 * (SIZE / 8); i += 32) {
-        int r = i / (SIZE / 8), piece = i % (SIZE / 8);
-        if (row + r >= p.rows || piece * 8 >= p.size) continue;
-        const float4 *from = (const float4 *)(room + r * SIZE + (piece ^ (r & 7)) * 8);
-        float4 a = from[0], b = from[1];
-        float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-        qb_store_floats<8, false>(p.out_value, out, first + (row + r) * p.out[2] + piece * 8, v);
-    }
+    if (p.pairs)
+        store_pieces<SIZE, 2>(p, room, row, out, first);
+    else
+        store_pieces<SIZE, 8>(p, room, row, out, first);
 }
 
 // WARPS warps with GROUPS times 16 queries each, at most.
@@ -225,8 +256,8 @@ static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? 144 : 255)
     v += b * p.v[0] + head * p.v[1];
     auto load = [&](int step) {
         uint32_t to = tiles + step % 2 * 2 * TILE;
-        load_tile<SIZE>(p, k, p.k[2], step * KEYS, to);
-        load_tile<SIZE>(p, v, p.v[2], step * KEYS, to + TILE);
+        load_tile<SIZE>(p, k, p.k[2], step * KEYS, p.size, to);
+        load_tile<SIZE>(p, v, p.v[2], step * KEYS, p.value_size, to + TILE);
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
     load(0);
@@ -306,9 +337,9 @@ static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const voi
 template <bool MASKED>
 static int launch_sized(const qb_cuda_attention *p, int32_t multiprocessors, const void *q,
                         const void *k, const void *v, const void *mask, void *out, void *stream) {
-    auto run = p->size > 64       ? launch<128, 1, 8, MASKED>
-               : p->queries == 16 ? launch<64, 1, 7, MASKED>
-                                  : launch<64, 2, 4, MASKED>;
+    auto run = qb_cuda_attention_longest(p) > 64 ? launch<128, 1, 8, MASKED>
+               : p->queries == 16                ? launch<64, 1, 7, MASKED>
+                                                 : launch<64, 2, 4, MASKED>;
     return run(p, multiprocessors, q, k, v, mask, out, stream);
 }
 
@@ -323,7 +354,7 @@ extern "C" int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, 
 
 extern "C" int qb_cuda_attention_prepare(const qb_cuda_attention *p) {
     // the way with more than the 48 KiB that a block has without asking
-    if (p->size <= 64) return 0;
+    if (qb_cuda_attention_longest(p) <= 64) return 0;
     int code = launch<128, 1, 8, false>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
     return code ? code : launch<128, 1, 8, true>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
 }

@@ -140,7 +140,7 @@ QB_DEVICE void store(const qb_cuda_attention &p, const float (&result)[32], cons
                 for (int j = 0; j < 4; j++) v[j * 2 + i] = four[j];
             }
             int column = part * 32 + t * 8;
-            if (row + h * 8 < p.rows && column < p.size)
+            if (row + h * 8 < p.rows && column < p.value_size)
                 qb_store_floats<8, false>(p.out_value, out,
                                           first + (row + h * 8) * (int)p.out[2] + column, v);
         }
@@ -168,7 +168,7 @@ static __global__ void __launch_bounds__(128, BLOCKS)
     float factor = MASKED ? 1.0f : p.scale * LOG2E;
     load_rows(q + q_first, p.q[2], begin, QUERIES, p.rows, p.size, queries);
     load_rows(k, p.k[2], 0, KEYS, p.keys, p.size, keys);
-    load_rows(v, p.v[2], 0, STEPS * 16, p.keys, p.size, values);
+    load_rows(v, p.v[2], 0, STEPS * 16, p.keys, p.value_size, values);
     for (int first = begin; first < p.rows; first += step) {
         float s[KEYS / 2], sum[2], result[32];
         await_copies();

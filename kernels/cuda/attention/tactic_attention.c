@@ -48,20 +48,18 @@ static bool packed_heads_of(const qb_desc *d, int64_t heads, qb_cuda_attention *
     int32_t size;
     if (d->shape.rank != 3 || !heads_of(d, 3 * heads, &a->rows, &size, a->q)) return false;
     a->keys = a->rows;
-    a->size = size;
+    a->size = a->value_size = size;
     memcpy(a->k, a->q, sizeof a->k);
     memcpy(a->v, a->q, sizeof a->v);
     return true;
 }
 
 static bool parts_of(const qb_problem *p, qb_cuda_attention *a) {
-    int32_t keys, sizes[3];
-    if (!heads_of(&p->in[IN_QUERY], p->group, &a->rows, &sizes[0], a->q) ||
-        !heads_of(&p->in[IN_KEY], p->group, &a->keys, &sizes[1], a->k) ||
-        !heads_of(&p->in[IN_VALUE], p->group, &keys, &sizes[2], a->v))
-        return false;
-    a->size = sizes[0];
-    return a->size == sizes[1] && a->size == sizes[2] && a->keys == keys;
+    int32_t keys, key_size;
+    return heads_of(&p->in[IN_QUERY], p->group, &a->rows, &a->size, a->q) &&
+           heads_of(&p->in[IN_KEY], p->group, &a->keys, &key_size, a->k) &&
+           heads_of(&p->in[IN_VALUE], p->group, &keys, &a->value_size, a->v) &&
+           a->size == key_size && a->keys == keys;
 }
 
 /* Broadcasts to [N, heads, queries, keys]. */
@@ -90,6 +88,13 @@ void qb_cuda_attention_parts(const qb_problem *p, const void *const *in, const v
         part[i] = step ? (const char *)in[IN_QUERY] + (size_t)i * step : in[i];
 }
 
+/* Do all heads begin at multiples of `n` elements, and end there? */
+static bool lies_on(const qb_cuda_attention *a, int64_t n) {
+    int64_t rest = a->size % n + a->value_size % n;
+    for (int32_t i = 0; i < 3; i++) rest += a->q[i] % n + a->k[i] % n + a->v[i] % n + a->out[i] % n;
+    return rest == 0;
+}
+
 bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a) {
     int32_t out_rows, out_size;
     *a = (qb_cuda_attention){.heads = (int32_t)p->group, .scale = p->scale, .queries = queries};
@@ -104,14 +109,16 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
         !heads_of(&p->out, p->group, &out_rows, &out_size, a->out))
         return false;
     a->batch = (int32_t)p->out.shape.dim[0];
-    if (a->size != out_size || a->rows != out_rows || a->size % 8 != 0 ||
-        a->size > (queries == 16 ? QB_CUDA_ATTENTION_SIZE : 64))
+    a->pairs = !lies_on(a, 8);
+    if (a->value_size != out_size || a->rows != out_rows || !lies_on(a, 2) ||
+        qb_cuda_attention_longest(a) > (queries == 16 ? QB_CUDA_ATTENTION_SIZE : 64))
         return false;
     if (qb_problem_has(p, IN_MASK) &&
         (!mask_of(&p->in[IN_MASK], a, a->mask) || p->in[IN_MASK].q.n > 0 ||
          !qb_cuda_value_of(&p->in[IN_MASK], &a->mask_value)))
         return false;
-    if (queries == WGMMA && (a->keys > QB_CUDA_ATTENTION_KEYS || a->mask[2] != 0)) return false;
+    if (queries == WGMMA && (a->pairs || a->keys > QB_CUDA_ATTENTION_KEYS || a->mask[2] != 0))
+        return false;
     return qb_cuda_value_of(&p->out, &a->out_value);
 }
 
@@ -134,9 +141,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     if (!qb_cuda_attention_of(problem, queries, &s.p)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_current(cx, &device));
     bool wgmma = queries == WGMMA;
-    const qb_cuda_need need = {.wgmma = wgmma,
-                               .shared_bytes = wgmma ? QB_CUDA_ATTENTION_WGMMA_SHARED
-                                                     : QB_CUDA_ATTENTION_SHARED(s.p.size)};
+    const qb_cuda_need need = {
+        .wgmma = wgmma,
+        .shared_bytes = wgmma ? QB_CUDA_ATTENTION_WGMMA_SHARED
+                              : QB_CUDA_ATTENTION_SHARED(qb_cuda_attention_longest(&s.p))};
     QB_TRY(qb_cuda_need_check(cx, tactic->name, &need, &device));
     s.way = wgmma ? &hopper : &portable;
     s.multiprocessors = device.multiprocessors;

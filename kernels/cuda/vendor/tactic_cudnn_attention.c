@@ -18,7 +18,7 @@ typedef struct attention_state {
 
 static bool lower(const qb_problem *p, qb_cuda_attention *a) {
     return qb_cuda_attention_of(p, QUERIES, a) && !qb_problem_has(p, IN_MASK) &&
-           p->out.dtype == QB_DTYPE_F16 && p->out.q.n == 0;
+           p->out.dtype == QB_DTYPE_F16 && p->out.q.n == 0 && !a->pairs;
 }
 
 static qb_cudnn_tensor add_heads(qb_cudnn_graph *g, int id, const int64_t dim[4],
@@ -32,10 +32,12 @@ static void describe(const attention_state *s) {
     qb_cudnn_graph *g = s->graph;
     const int64_t q_dim[4] = {a->batch, a->heads, a->rows, a->size};
     const int64_t k_dim[4] = {a->batch, a->heads, a->keys, a->size}, one[4] = {1, 1, 1, 1};
+    const int64_t v_dim[4] = {a->batch, a->heads, a->keys, a->value_size};
+    const int64_t out_dim[4] = {a->batch, a->heads, a->rows, a->value_size};
     qb_cudnn_attention(g, add_heads(g, ID_QUERY, q_dim, a->q), add_heads(g, ID_KEY, k_dim, a->k),
-                       add_heads(g, ID_VALUE, k_dim, a->v),
+                       add_heads(g, ID_VALUE, v_dim, a->v),
                        qb_cudnn_add(g, ID_SCALE, QB_DTYPE_F32, one, one),
-                       add_heads(g, ID_OUT, q_dim, a->out));
+                       add_heads(g, ID_OUT, out_dim, a->out));
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,

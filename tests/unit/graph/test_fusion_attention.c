@@ -170,6 +170,52 @@ static void a_quantized_result_keeps_its_codes(void **state) {
     }
 }
 
+/* Windows beside heads: views of four dimensions, where all of the three have the same; heads of
+ * values may have another size. */
+static void windows_in_front_become_one_dimension(void **state) {
+    (void)state;
+    enum { PLAIN, QUANTIZED, MASK, MASK_OF_WINDOWS, ONE_FOR_ALL, N };
+    for (int variant = 0; variant < N; variant++) {
+        maker m;
+        maker_init(&m, 83);
+        const int32_t q = make_input(&m, "q", DIMS(2, 3, HEADS, TOKENS, SIZE));
+        const int32_t k = make_input(&m, "k", DIMS(2, 3, HEADS, TOKENS, SIZE));
+        const int32_t v =
+            make_input(&m, "v", DIMS(2, variant == ONE_FOR_ALL ? 1 : 3, HEADS, TOKENS, 12));
+        const int32_t turned = NODE(&m, "Transpose", "turned", k);
+        SET_INTS(&m, "perm", 0, 1, 2, 4, 3);
+        int32_t s = NODE(&m, "MatMul", "scores", q, turned);
+        if (variant == MASK)
+            s = NODE(&m, "Add", "masked", s, make_random(&m, "mask", DIMS(TOKENS, TOKENS)));
+        if (variant == MASK_OF_WINDOWS)
+            s = NODE(&m, "Add", "masked", s, make_random(&m, "mask", DIMS(3, 1, TOKENS, TOKENS)));
+        const int32_t y = NODE(&m, "MatMul", "y", NODE(&m, "Softmax", "weights", s), v);
+        const bool fuses = variant <= MASK;
+        if (variant == QUANTIZED) {
+            int32_t n;
+            make_output(&m, NODE(&m, "Relu", "z", y));
+            make_quantized(&m, y, 0.02f, 128);
+            asked = (seen){.accept = true};
+            assert_ok(&m.cx, qb_fuse_attention(&m.cx, m.graph, note, NULL, &n));
+            assert_int_equal(n, 1);
+            assert_int_equal(asked.problem.out.q.n, 1);
+            assert_int_equal(m.graph->values[qb_graph_find_value(m.graph, "y_heads")].q.n, 1);
+        } else {
+            make_output(&m, y);
+            assert_int_equal(fuse_copy(&m, true), fuses);
+        }
+        if (fuses) {
+            assert_int_equal(asked.key_rank, 4);
+            assert_int_equal(asked.keys, TOKENS);
+            assert_int_equal(asked.problem.group, HEADS);
+            assert_int_equal(asked.problem.out.shape.dim[0], 6);
+            assert_int_equal(asked.problem.out.shape.dim[3], 12);
+            assert_int_equal(count_op(m.graph, "Reshape"), 4);
+        }
+        maker_release(&m);
+    }
+}
+
 /* Queries, keys and values side by side, as timm and torchvision write them: parts by Gather, or by
  * Split and Squeeze. */
 static void parts_of_one_product_stay_packed(void **state) {
@@ -377,6 +423,7 @@ static void rotated_halves_become_a_pad_and_signs(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(rotated_halves_become_a_pad_and_signs),
     cmocka_unit_test(shifted_windows_become_one_pad),
+    cmocka_unit_test(windows_in_front_become_one_dimension),
     cmocka_unit_test(parts_of_one_product_stay_packed),
     cmocka_unit_test(bias_and_mask_of_windows_become_one),
     cmocka_unit_test(heads_split_and_joined_vanish),
