@@ -12,6 +12,7 @@
  *   UNARY, POOL, CONCAT   alone
  *   CHAIN            none: qb_fuse_chains makes them of the others
  *   STRIDED_COPY     none: qb_fuse_views makes them of the others
+ *   ATTENTION        none: the same, of a NODE whose heads lie in views
  *   CONV_POOL        none: an engine joins a CONV and the MaxPool that alone reads it
  *   NODE             the rest: computed biases of convolutions, a Gemm whose C is no constant row,
  * types other than f32 and quantized ones, per-channel activations ...
@@ -38,6 +39,7 @@ typedef struct qb_group {
     bool swaps_a, swaps_b;     /* MATMUL: an operand lies with its last two dimensions swapped */
     const qb_chain *chain;     /* CHAIN; in the arena of the groups */
     const qb_strided *strided; /* STRIDED_COPY; the same */
+    const qb_attention *views; /* ATTENTION; the same */
 } qb_group;
 
 typedef struct qb_groups {
@@ -63,10 +65,8 @@ typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
  * and so do all constants that other nodes compute with; what follows from constants alone is
  * computed (as much as QB_FOLD_LIMIT allows, once more). A group normalization in three nodes
  * becomes one, and a Concat that begins with all of another one begins with its result. The results
- * are the same. Shapes must be known. A Split that feeds an Attention stays where `packs` takes the
- * problem of reading what it would split (NULL: nowhere). */
-qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, const void *user,
-                            int32_t *n_changes);
+ * are the same. Shapes must be known. */
+qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
 /* Elementwise operators that follow each other become one group of kind CHAIN wherever `accept`
  * takes its problem: nodes with a function (qb_op_kernel.function) and groups BINARY and UNARY that
@@ -81,8 +81,8 @@ qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter acce
 /* Operators that only move elements (QB_TRAIT_VIEW, qb_op.strided), each read by the next alone,
  * become one group of kind STRIDED_COPY wherever they are one copy (qb_strided_compose) and
  * `accept` takes its problem. Several that read one that moves, too, each read what that one reads.
- * A product takes over the transposition of an operand that it alone reads. Behind qb_fuse. Shapes
- * must be known. */
+ * A product takes over the transposition of an operand that it alone reads, an attention whatever
+ * copies make its heads and move those of its result. Behind qb_fuse. Shapes must be known. */
 qb_status qb_fuse_views(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept, const void *user,
                         qb_groups *groups);
 
@@ -149,7 +149,7 @@ qb_status qb_fuse_linear(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, 
 
 /* Where queries, keys and values of an Attention are each a product of one value with a constant
  * weight [and a bias], they become one product with a Split behind it, if `accept` takes the
- * Attention's problem as qb_attention_pack makes it. What vanishes is as above. */
+ * Attention's problem of views of that product. What vanishes is as above. */
 qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
                            int32_t *n_changes);
 /* The same in a graph whose shapes may be open, wherever it is done in `bound`, which is the graph
@@ -157,12 +157,6 @@ qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept
  * make. Whoever reads these beside the attention goes on doing so. */
 qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound,
                               qb_problem_filter accept, const void *user, int32_t *n_changes);
-/* An Attention's problem whose first input becomes what was split into three: see qb_kind. `in`
- * becomes problem->in. */
-void qb_attention_pack(qb_problem *problem, qb_desc *in);
-/* The Attention that alone reads what the node, a Split into three equal parts of the last of three
- * dimensions, makes: queries, keys and values in this order. -1: there is none. */
-int32_t qb_attention_fed_by(const qb_graph *graph, int32_t split);
 
 /* The kernel problem of a group in a graph whose shapes are known; `in` (QB_MAX_INPUTS entries)
  * becomes problem->in. Layouts are ROW, a bias is [n], and integer data beside a float weight count

@@ -208,18 +208,6 @@ static qb_status match_constant(qb_rewrite *rw, int32_t index) {
     return convert(rw, real, y);
 }
 
-/* Is it a Split whose Attention reads what it would split? */
-static bool stays_packed(const qb_graph *graph, int32_t index, qb_chain_filter packs,
-                         const void *user) {
-    const int32_t attention = packs ? qb_attention_fed_by(graph, index) : -1;
-    qb_desc in[QB_MAX_INPUTS];
-    qb_problem problem;
-    if (attention < 0 || !qb_node_problem(graph, &graph->nodes[attention], in, &problem))
-        return false;
-    qb_attention_pack(&problem, in);
-    return packs(user, &problem);
-}
-
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
@@ -252,19 +240,18 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return finalize(rw, index);
 }
 
-static qb_status each(qb_rewrite *rw, qb_match matches, qb_chain_filter packs, const void *user) {
+static qb_status each(qb_rewrite *rw, qb_match matches) {
     for (int32_t i = 0; i < rw->graph->n_nodes; i++) { /* those that are added, too */
-        if (!rw->graph->nodes[i].op || stays_packed(rw->graph, i, packs, user)) continue;
+        if (!rw->graph->nodes[i].op) continue;
         QB_TRY(qb_rewrite_refresh(rw));
         QB_TRY(matches(rw, i));
     }
     return qb_rewrite_tidy(rw);
 }
 
-static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, qb_chain_filter packs,
-                         const void *user, int32_t *n_changes) {
+static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, int32_t *n_changes) {
     QB_RELEASED(qb_rewrite_release) qb_rewrite rw = {.cx = cx, .graph = graph};
-    const qb_status status = each(&rw, matches, packs, user);
+    const qb_status status = each(&rw, matches);
     *n_changes += rw.n_changes;
     return status;
 }
@@ -279,21 +266,20 @@ static size_t room_of(const qb_graph *graph) {
     return room < (double)(SIZE_MAX / 2) ? (size_t)room : SIZE_MAX / 2;
 }
 
-qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, const void *user,
-                            int32_t *n_changes) {
+qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     const size_t most = graph->folded + room_of(graph);
     int32_t found = 1, folded;
     *n_changes = 0;
     while (found > 0) {
         found = 0;
-        QB_TRY(rewrite(cx, graph, match_constant, packs, user, &found));
+        QB_TRY(rewrite(cx, graph, match_constant, &found));
         const size_t left = most > graph->folded ? most - graph->folded : 0;
         if (found > 0) QB_TRY(qb_graph_fold_within(cx, graph, left, &folded));
         *n_changes += found;
     }
     QB_TRY(qb_fuse_boxes(cx, graph, &found));
     *n_changes += found;
-    QB_TRY(rewrite(cx, graph, qb_match_group_norm, packs, user, n_changes));
+    QB_TRY(rewrite(cx, graph, qb_match_group_norm, n_changes));
     QB_TRY(qb_share_concats(cx, graph, n_changes));
-    return rewrite(cx, graph, match, packs, user, n_changes);
+    return rewrite(cx, graph, match, n_changes);
 }

@@ -87,13 +87,13 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_CONCAT: p->axis = axis_of(node, p->out.shape.rank, 0); return QB_OK;
     case QB_KIND_UNARY:
     case QB_KIND_STRIDED_COPY:
+    case QB_KIND_ATTENTION:
     case QB_KIND_CHAIN: return QB_OK;
     case QB_KIND_NODE:
     case QB_KIND_COPY:
     case QB_KIND_LAYER_NORM:
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
-    case QB_KIND_ATTENTION:
     case QB_KIND_RECURRENT:
     case QB_KIND_MATMUL_INTEGER:
     case QB_KIND_MATMUL_SCALED:
@@ -112,6 +112,20 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
                    qb_kind_text(p->kind));
 }
 
+/* All but its tensors is as the node says. */
+static qb_status fill_attention(qb_ctx *cx, const qb_graph *graph, const qb_node *node,
+                                const qb_attention *views, qb_problem *p) {
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem plain;
+    if (!qb_node_problem(graph, node, in, &plain))
+        return qb_fail(cx, QB_STATUS_INTERNAL, "'%s' is no attention for kernels", node->name);
+    p->group = plain.group;
+    p->scale = plain.scale;
+    p->has_views = true;
+    p->views = *views;
+    return QB_OK;
+}
+
 qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *group, qb_desc *in,
                            qb_problem *problem) {
     const qb_node *anchor = &graph->nodes[group->node[0]];
@@ -125,6 +139,7 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
                     .chain = group->chain,
                     .zero_nan = group->kind == QB_KIND_SOFTMAX && group->n_nodes > 1};
     if (group->strided) p.strided = *group->strided;
+    if (group->views) QB_TRY(fill_attention(cx, graph, anchor, group->views, &p));
     if (group->n_in > QB_MAX_INPUTS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s '%s': expected at most %d inputs, got %d",
                        anchor->op->name, anchor->name, QB_MAX_INPUTS, group->n_in);

@@ -9,6 +9,7 @@
 
 #include "graph/fusion.h"
 #include "graph/passes_internal.h"
+#include "kernels/heads.h"
 
 enum { PARTS = 3 };
 
@@ -132,12 +133,6 @@ static qb_status join(qb_rewrite *rw, joiner *j, const int32_t id[PARTS], int32_
     return QB_OK;
 }
 
-void qb_attention_pack(qb_problem *problem, qb_desc *in) {
-    in[0].shape.dim[2] *= PARTS;
-    in[1] = in[2] = (qb_desc){.dtype = QB_DTYPE_NONE};
-    problem->in = in;
-}
-
 /* Where sizes are open, a Shape may read a product before its bias: it can as well read the sum. */
 static void move_shapes(qb_rewrite *rw, int32_t from, int32_t to) {
     for (int32_t u = 0; u < rw->uses.n_users[from]; u++) {
@@ -193,14 +188,23 @@ static bool parts_of(const qb_rewrite *rw, const int32_t out[PARTS], product par
     return fit_together(rw->graph, weights) && (biases[0] < 0 || fit_together(rw->graph, biases));
 }
 
+/* Does a kernel read the parts where the one product has them? */
 static bool is_accepted(const qb_graph *graph, const qb_node *node, const joiner *j) {
     qb_desc in[QB_MAX_INPUTS];
-    qb_problem problem;
-    if (!qb_node_problem(graph, node, in, &problem) || in[0].shape.rank != 3) return false;
-    for (int32_t i = 1; i < PARTS; i++)
-        if (!qb_shape_equal(&in[i].shape, &in[0].shape)) return false;
-    qb_attention_pack(&problem, in);
-    return j->accept(j->user, &problem);
+    qb_problem p;
+    if (!qb_node_problem(graph, node, in, &p) || in[0].shape.rank != 3 ||
+        !qb_attention_of(&p, &p.views))
+        return false;
+    const qb_shape part = in[0].shape;
+    for (int32_t i = 0; i < PARTS; i++) {
+        if (!qb_shape_equal(&in[i].shape, &part)) return false;
+        in[i].shape.dim[2] *= PARTS;
+        p.views.in[i].stride[0] *= PARTS;
+        p.views.in[i].stride[3] *= PARTS;
+        p.views.in[i].offset = i * part.dim[2];
+    }
+    p.has_views = true;
+    return j->accept(j->user, &p);
 }
 
 /* Does the node read what is to be one product? */
@@ -253,39 +257,4 @@ qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound
     qb_rewrite_release(&model);
     qb_rewrite_release(&rw);
     return status;
-}
-
-/* ---- reading the parts where they lie -------------------------------------------------------- */
-
-/* Does nobody but the node read the value, and only as this input? */
-static bool reads_alone(const qb_graph *graph, const qb_node *node, int32_t value, int32_t input) {
-    if (qb_graph_is_output(graph, value)) return false;
-    for (int32_t n = 0; n < graph->n_nodes; n++)
-        for (int32_t i = 0; graph->nodes[n].op && i < graph->nodes[n].n_in; i++)
-            if (graph->nodes[n].in[i] == value && (&graph->nodes[n] != node || i != input))
-                return false;
-    return true;
-}
-
-/* Do the node's first inputs come from the Split alone, in order, and go nowhere else? */
-static bool is_fed(const qb_graph *graph, const qb_node *split, const qb_node *node) {
-    if (!qb_node_is(node, "Attention") || node->n_in < PARTS) return false;
-    const qb_shape *first = split->out[0] < 0 ? NULL : &graph->values[split->out[0]].shape;
-    const int32_t axis = first ? first->rank - 1 : 0;
-    const int64_t along = qb_node_int(split, "axis", 0);
-    if (axis != 2 || (along != axis && along != -1)) return false;
-    for (int32_t i = 0; i < PARTS; i++)
-        if (node->in[i] != split->out[i] ||
-            !qb_shape_equal(&graph->values[split->out[i]].shape, first) ||
-            !qb_value_is_plain(graph, split->out[i]) || !reads_alone(graph, node, split->out[i], i))
-            return false;
-    return qb_value_is_plain(graph, split->in[0]);
-}
-
-int32_t qb_attention_fed_by(const qb_graph *graph, int32_t split) {
-    const qb_node *node = &graph->nodes[split];
-    if (!qb_node_is(node, "Split") || node->n_out != PARTS) return -1;
-    for (int32_t n = split + 1; n < graph->n_nodes; n++)
-        if (graph->nodes[n].op && is_fed(graph, node, &graph->nodes[n])) return n;
-    return -1;
 }

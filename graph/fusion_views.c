@@ -1,7 +1,7 @@
 /* Operators that only move elements, one after the other, as one copy: Reshape, Transpose and
  * Reshape of a channel shuffle or a window partition are one pass over memory, and so may be any
  * other row of them. Such a copy may quantize or dequantize on its way, once. */
-#include "graph/fusion_backwards.h"
+#include "graph/fusion_views.h"
 #include "kernels/strided.h"
 
 bool qb_group_strided(const qb_graph *graph, const qb_group *group, qb_strided *out) {
@@ -68,17 +68,7 @@ static bool accepted(const qb_fusing *m, int32_t from, int32_t to, const qb_stri
     return m->accept(m->user, &p);
 }
 
-/* Nodes that are one copy so far, the last one first. */
-typedef struct row {
-    int32_t n, from; /* the value that is read */
-    qb_group *group[QB_GROUP_NODES];
-    qb_strided strided;
-    bool copies;   /* one of them is no view */
-    bool converts; /* one of them changes the type: two might round twice */
-    int32_t past;  /* the value that others read as well, before which this row begins; -1: none */
-} row;
-
-static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, row *r) {
+static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, qb_row *r) {
     const qb_node *node = &m->graph->nodes[group->node[0]];
     if (r->n == QB_GROUP_NODES) return false;
     r->group[r->n++] = group;
@@ -89,7 +79,7 @@ static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, 
 }
 
 /* What the group moves; true, too, of one that converts what the others of the row move. */
-static bool is_move(const qb_fusing *m, const qb_group *group, row *r, qb_strided *out) {
+static bool is_move(const qb_fusing *m, const qb_group *group, qb_row *r, qb_strided *out) {
     if (qb_group_strided(m->graph, group, out)) return true;
     if (r->converts || !converts(m->graph, group)) return false;
     *out = qb_strided_all(qb_shape_count(&m->graph->values[group->out].shape));
@@ -98,22 +88,21 @@ static bool is_move(const qb_fusing *m, const qb_group *group, row *r, qb_stride
 
 /* The first copy of several that are apart: each reads what that one reads, which is then made for
  * nobody. Only where the row copies anyway: a view of what is copied costs nothing. */
-static qb_group *shared_maker(const qb_fusing *m, const row *r) {
+static qb_group *shared_maker(const qb_fusing *m, const qb_row *r) {
     const bool shared =
         r->copies && m->maker[r->from] >= 0 && (r->past >= 0 || only_moves_read(m, r->from));
     return shared ? &m->groups->group[m->maker[r->from]] : NULL;
 }
 
 static void begin_before(const qb_fusing *m, const qb_group *group, const qb_strided *strided,
-                         row *r) {
+                         qb_row *r) {
     if (r->past < 0) r->past = r->from;
     r->from = m->graph->nodes[group->node[0]].in[0];
     r->strided = *strided;
 }
 
-static qb_status commit(qb_fusing *m, const row *r) {
+static qb_status commit(qb_fusing *m, const qb_row *r) {
     qb_group *to = r->group[0];
-    if (r->past >= 0) m->readers[r->past]--, m->readers[r->from]++;
     int32_t *in = qb_arena_alloc(m->cx, m->groups->arena, 1, sizeof *in);
     qb_strided *kept = qb_arena_alloc(m->cx, m->groups->arena, 1, sizeof *kept);
     if (!in || !kept) return m->cx->code;
@@ -121,11 +110,9 @@ static qb_status commit(qb_fusing *m, const row *r) {
     *kept = r->strided;
     const int32_t last = to->node[0];
     to->n_nodes = 0;
-    for (int32_t i = r->n - 1; i > 0; i--) {
-        to->node[to->n_nodes++] = r->group[i]->node[0];
-        *r->group[i] = (qb_group){.out = r->group[i]->out};
-    }
+    for (int32_t i = r->n - 1; i > 0; i--) to->node[to->n_nodes++] = r->group[i]->node[0];
     to->node[to->n_nodes++] = last;
+    qb_row_take(m, r, 1);
     to->kind = QB_KIND_STRIDED_COPY;
     to->in = in;
     to->n_in = 1;
@@ -176,16 +163,40 @@ static void fuse_operand(qb_fusing *m, qb_group *product, int32_t operand) {
         swap(product, operand, value);
 }
 
+bool qb_row_extend(const qb_fusing *m, qb_row *r, bool one_copy) {
+    qb_group *group = r->past < 0 ? maker_of(m, r->from) : NULL;
+    const bool shared = !group, converted = r->converts;
+    qb_strided one;
+    if (shared) group = shared_maker(m, r);
+    if (!group || !is_move(m, group, r, &one) || (shared && r->converts != converted) ||
+        !qb_strided_compose(&one, &r->strided, &one) ||
+        (one_copy && !accepted(m, m->graph->nodes[group->node[0]].in[0], r->group[0]->out, &one)))
+        return false;
+    if (shared)
+        begin_before(m, group, &one, r);
+    else
+        return add(m, group, &one, r);
+    return true;
+}
+
+void qb_row_take(qb_fusing *m, const qb_row *r, int32_t first) {
+    if (r->past >= 0) m->readers[r->past]--, m->readers[r->from]++;
+    for (int32_t i = first; i < r->n; i++) *r->group[i] = (qb_group){.out = r->group[i]->out};
+}
+
 /* From the last one backwards, for as long as all are one copy. */
 static qb_status fuse_moves(qb_fusing *m, int32_t g) {
     qb_group *group = &m->groups->group[g];
-    row r = {.past = -1};
+    qb_row r = {.past = -1};
     qb_strided one;
     if (group->kind == QB_KIND_MATMUL) {
         fuse_operand(m, group, QB_IN_DATA);
         fuse_operand(m, group, QB_IN_WEIGHT);
         return QB_OK;
     }
+    if (group->kind == QB_KIND_NODE && group->n_nodes == 1 &&
+        qb_node_is(&m->graph->nodes[group->node[0]], "Attention"))
+        return qb_fuse_heads(m, g);
     if (!is_move(m, group, &r, &one)) return QB_OK;
     if (m->readers[group->out] == 0 && m->uses.n_users[group->out] > 0) {
         m->readers[m->graph->nodes[group->node[0]].in[0]]--;
@@ -193,17 +204,7 @@ static qb_status fuse_moves(qb_fusing *m, int32_t g) {
         return QB_OK;
     }
     if (!add(m, group, &one, &r)) return QB_OK;
-    for (;;) {
-        group = r.past < 0 ? maker_of(m, r.from) : NULL;
-        const bool shared = !group;
-        if (shared) group = shared_maker(m, &r);
-        const bool converted = r.converts;
-        if (!group || !is_move(m, group, &r, &one) || (shared && r.converts != converted) ||
-            !qb_strided_compose(&one, &r.strided, &one) ||
-            !accepted(m, m->graph->nodes[group->node[0]].in[0], r.group[0]->out, &one) ||
-            !(shared || add(m, group, &one, &r)))
-            break;
-        if (shared) begin_before(m, group, &one, &r);
+    while (qb_row_extend(m, &r, true)) {
     }
     return (r.n > 1 || r.past >= 0) && (r.copies || r.converts) ? commit(m, &r) : QB_OK;
 }

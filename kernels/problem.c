@@ -4,6 +4,7 @@
 
 #include "base/strbuf.h"
 #include "kernels/chain.h"
+#include "kernels/heads.h"
 
 const char *qb_kind_text(qb_kind kind) {
     static const char *const text[QB_KIND_COUNT] = {
@@ -183,6 +184,15 @@ void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
     for (int32_t d = 0; p->kind == QB_KIND_PAD && d < p->out.shape.rank; d++)
         qb_strbuf_addf(text, ";%d:%lld", (int)p->padding.mode, (long long)p->padding.begin[d]);
     if (p->rms) qb_strbuf_add(text, ";rms");
+    for (int32_t i = 0; p->has_views && i < 4; i++) {
+        const qb_heads *at = i < 3 ? &p->views.in[i] : &p->views.out;
+        qb_strbuf_addf(text, ";%lld+%lld", (long long)at->offset, (long long)at->inner);
+        for (int32_t d = 0; d < 4; d++) qb_strbuf_addf(text, "*%lld", (long long)at->stride[d]);
+    }
+    if (p->has_views)
+        qb_strbuf_addf(text, ";%lldx%lldx%lldx%lld", (long long)p->views.rows,
+                       (long long)p->views.keys, (long long)p->views.size,
+                       (long long)p->views.value_size);
     if (p->kind == QB_KIND_SCAN) qb_strbuf_addf(text, ";%d%d", p->scan.exclusive, p->scan.reverse);
     if (p->kind == QB_KIND_ARG) qb_strbuf_addf(text, ";%d%d", p->extreme.smallest, p->extreme.last);
     if (p->kind == QB_KIND_GRID_SAMPLE)
@@ -222,8 +232,10 @@ double qb_problem_flops(const qb_problem *p) {
         return k < 0 ? 0.0 : 2.0 * out * (double)a->dim[k];
     }
     case QB_KIND_ATTENTION: { /* two products */
-        const qb_shape *k = &p->in[qb_problem_has(p, 1)].shape;
-        return 4.0 * out * (double)(k->rank == 4 ? k->dim[2] : k->dim[1]);
+        qb_attention a;
+        if (!qb_attention_of(p, &a)) return 0.0;
+        return 2.0 * (double)(a.batch * p->group * a.rows) *
+               (double)(a.keys * (a.size + a.value_size));
     }
     case QB_KIND_RECURRENT: /* products of each gate with x and h */
         return 2.0 * out * (double)qb_cell_gates(p->recurrence.cell) *

@@ -64,8 +64,8 @@ typedef enum qb_kind {
     QB_KIND_ATTENTION, /* in: q, k, v, mask?: softmax(scale q k^T + mask) v; `group` heads. Each is
                           [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
                           to [N, heads, queries, keys]. Where it is minus infinity for all keys of
-                          a query, the result is 0. Without k and v (dtype NONE), q has all three
-                          side by side: [N, tokens, 3 heads size] */
+                          a query, the result is 0. With `views`, all but the mask may be of any
+                          shape, and the same tensor */
     QB_KIND_RECURRENT, /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
                           have them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
     /* As ONNX's MatMulInteger. In: a [..., m, k], b [..., k, n], a_zero?, b_zero? (one, or [n]) of
@@ -231,6 +231,18 @@ typedef struct qb_strided_loops {
 bool qb_strided_loops_of(const qb_strided *strided, const qb_desc *in, const qb_desc *out,
                          qb_strided_loops *loops);
 
+/* Heads in a row-major tensor. Element e of token t of head h of item n is
+ *   offset + n / inner stride[0] + n % inner stride[1] + h stride[2] + t stride[3] + e */
+typedef struct qb_heads {
+    int64_t inner, stride[4], offset;
+} qb_heads;
+
+/* Queries, keys and elements of a head of an attention, and where they lie. */
+typedef struct qb_attention {
+    int64_t batch, rows, keys, size, value_size;
+    qb_heads in[3], out; /* queries, keys, values; the result */
+} qb_attention;
+
 /* Places in a row-major tensor, in the order of loops over dim[rank], the last one the fastest. The
  * indices come in tuples of `depth`. A place begins at
  *   sum i[d] along[d] + sum index[k] stride[k]
@@ -294,6 +306,8 @@ typedef struct qb_problem {
     qb_scan scan;          /* SCAN */
     qb_extreme extreme;    /* ARG */
     qb_strided strided;    /* STRIDED_COPY */
+    bool has_views;        /* ATTENTION: heads lie where `views` says, not as the shapes do */
+    qb_attention views;
     qb_resize_kind resize;
     qb_padding padding; /* PAD */
     qb_recurrence recurrence;

@@ -67,7 +67,6 @@ qb_status qb_device_fuse(qb_lowering *b) {
     if (!b->plans) QB_TRY(qb_fuse_rolls(b->cx, b->graph, &n));
     QB_TRY(qb_fuse_attention(b->cx, b->graph, qb_device_takes, b, &n));
     if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
-    b->packs_heads = true;
     if (b->plans) return QB_OK; /* weights that a plan makes are no other plan's: see below */
     QB_TRY(qb_fuse_products(b->cx, b->graph, qb_device_takes, b, &n));
     if (n > 0) qb_debug(b->cx, "queries, keys and values: %d times as one product", (int)n);
@@ -97,29 +96,16 @@ static bool problem_of_cast(const qb_lowering *b, const qb_node *node, qb_desc *
 qb_status qb_device_node(qb_lowering *b, const qb_group *group, bool *done) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     qb_desc in[QB_MAX_INPUTS];
-    int32_t packed[4];
     qb_problem problem;
-    *done = qb_device_is_packing(b, group);
+    *done = false;
     b->fallback_reason = "no tactic for this operator";
-    if (*done) { /* a later step reads what would be split: nothing may be written over it */
-        b->value[node->in[0]].last_group = b->groups.n;
-        return QB_OK;
-    }
     if (!problem_of_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) {
         if (group->out >= 0)
             b->value[group->out].slice_of = -1; /* the host writes no slice of it */
         return QB_OK;
     }
     qb_group lowered = *group;
-    const qb_group *split =
-        problem.kind == QB_KIND_ATTENTION ? qb_device_packed(b, group, packed, in, &problem) : NULL;
-    if (split) {
-        lowered.in = packed;
-        b->fuses = b->graph->values[split->out].name;
-    }
     lowered.kind = problem.kind;
     lowered.n_in = problem.n_in;
-    QB_TRY(qb_device_step(b, &lowered, &problem, done));
-    b->fuses = NULL;
-    return split && !*done ? qb_lower_node(b, split) : QB_OK; /* the host reads three tensors */
+    return qb_device_step(b, &lowered, &problem, done);
 }

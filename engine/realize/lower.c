@@ -208,7 +208,7 @@ static qb_status fuse_nodes(qb_lowering *b) {
     }
     if (device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(qb_device_fuse(b));
     if (device || b->spec->float_type == QB_DTYPE_F32)
-        QB_TRY(qb_finalize_moves(b->cx, b->graph, device ? qb_device_takes : NULL, b, &n));
+        QB_TRY(qb_finalize_moves(b->cx, b->graph, &n));
     if (device) return QB_OK;
     QB_TRY(qb_fuse_integers(b->cx, b->graph, &n));
     if (n > 0) qb_debug(b->cx, "products of integers with their scales: %d", (int)n);

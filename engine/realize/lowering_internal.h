@@ -71,14 +71,13 @@ struct qb_lowering {
     qb_compiled *compiled; /* for the device's kernels; NULL without one */
     const qb_selector *selector;
     void *state;
-    qb_lowered_value *value; /* [n_values] */
-    qb_layout spatial;       /* of what windows slide over: NHWC, or ROW for ref alone */
-    bool packs_heads;        /* an Attention may read what a Split divides: no one observes it */
-    bool in_bf16;            /* the group's problem in bf16 is tried */
-    const char *fallback_reason;          /* why the device does not run the group at work; NULL */
-    const qb_tactic *left_out;            /* the last one over the limit of workspace, */
-    int32_t left_out_group;               /* and for which group */
-    char unsupported_reason[256];         /* no kernel was made by the last tactic that was asked */
+    qb_lowered_value *value;      /* [n_values] */
+    qb_layout spatial;            /* of what windows slide over: NHWC, or ROW for ref alone */
+    bool in_bf16;                 /* the group's problem in bf16 is tried */
+    const char *fallback_reason;  /* why the device does not run the group at work; NULL */
+    const qb_tactic *left_out;    /* the last one over the limit of workspace, */
+    int32_t left_out_group;       /* and for which group */
+    char unsupported_reason[256]; /* no kernel was made by the last tactic that was asked */
     qb_plan_layout row_in[QB_MAX_INPUTS]; /* of the last row that was described */
     const char *fuses;                    /* the value of the group that is part of it; NULL */
     struct qb_kernel_pool *pool;          /* of kernels that steps may share; NULL until one may */
@@ -288,14 +287,5 @@ qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem
 qb_status qb_device_node(qb_lowering *b, const qb_group *group, bool *done);
 /* Fuses products of the graph of all plans; *n: how many times. */
 qb_status qb_device_fuse_plans(qb_lowering *b, int32_t *n);
-
-/* engine/realize/device_packed.c */
-/* Is the group a Split that needs no step, because an Attention on the device reads what it splits?
- */
-bool qb_device_is_packing(const qb_lowering *b, const qb_group *group);
-/* That Split for an Attention, whose problem then has one input in the place of three: packed[4]
- * are the values behind it; NULL: there is none. `in` becomes problem->in. */
-const qb_group *qb_device_packed(const qb_lowering *b, const qb_group *group, int32_t *packed,
-                                 qb_desc *in, qb_problem *problem);
 
 #endif

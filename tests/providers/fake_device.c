@@ -11,6 +11,7 @@
 #include "engine/device_internal.h"
 #include "engine/timings.h"
 #include "fake_stream.h"
+#include "kernels/heads.h"
 #include "kernels/stats.h"
 #include "kernels/tactic.h"
 
@@ -574,46 +575,51 @@ static const qb_tactic fake_library = {.name = "cuda.fake_conv.cudnn",
                                        .supports = supports_library,
                                        .create = create};
 
-/* Attention of [N, tokens, 3 heads size]. */
+/* Attention of heads that lie anywhere. */
 static bool supports_attention(const qb_problem *p, const bool *constant) {
     (void)constant;
-    return fake_device_attends && p->n_in == 3 && p->in[0].shape.rank == 3 &&
-           p->in[0].dtype == QB_DTYPE_F16 && p->in[1].dtype == QB_DTYPE_NONE &&
+    return fake_device_attends && p->n_in == 3 && p->in[0].dtype == QB_DTYPE_F16 &&
            p->out.dtype == QB_DTYPE_F16;
 }
 
-/* The result of one query of a head: `all` are the tokens of its item. */
-static void attend(const uint16_t *all, const qb_problem *p, int64_t head, int64_t query,
-                   uint16_t *out) {
-    const int64_t tokens = p->out.shape.dim[1], width = p->out.shape.dim[2];
-    const int64_t size = width / p->group, at = head * size;
-    double sum = 0, *weight = malloc((size_t)tokens * sizeof *weight);
+static double real(const void *data, int64_t at) {
+    return (double)qb_f16_to_f32(((const uint16_t *)data)[at]);
+}
+
+static int64_t token_at(const qb_heads *at, int64_t n, int64_t head, int64_t token) {
+    return at->offset + n / at->inner * at->stride[0] + n % at->inner * at->stride[1] +
+           head * at->stride[2] + token * at->stride[3];
+}
+
+/* The result of one query of a head. */
+static void attend(const qb_attention *a, const qb_launch *args, double scale, int64_t n,
+                   int64_t head, int64_t query) {
+    const int64_t q = token_at(&a->in[0], n, head, query), out = token_at(&a->out, n, head, query);
+    double sum = 0, *weight = malloc((size_t)a->keys * sizeof *weight);
     assert(weight);
-    for (int64_t t = 0; t < tokens; t++) {
+    for (int64_t t = 0; t < a->keys; t++) {
+        const int64_t k = token_at(&a->in[1], n, head, t);
         double score = 0;
-        for (int64_t i = 0; i < size; i++)
-            score += (double)qb_f16_to_f32(all[query * 3 * width + at + i]) *
-                     (double)qb_f16_to_f32(all[t * 3 * width + width + at + i]);
-        sum += weight[t] = exp((double)p->scale * score);
+        for (int64_t i = 0; i < a->size; i++)
+            score += real(args->in[0], q + i) * real(args->in[1], k + i);
+        sum += weight[t] = exp(scale * score);
     }
-    for (int64_t i = 0; i < size; i++) {
+    for (int64_t i = 0; i < a->value_size; i++) {
         double y = 0;
-        for (int64_t t = 0; t < tokens; t++)
-            y += weight[t] * (double)qb_f16_to_f32(all[t * 3 * width + 2 * width + at + i]);
-        out[query * width + at + i] = qb_f32_to_f16((float)(y / sum));
+        for (int64_t t = 0; t < a->keys; t++)
+            y += weight[t] * real(args->in[2], token_at(&a->in[2], n, head, t) + i);
+        ((uint16_t *)args->out)[out + i] = qb_f32_to_f16((float)(y / sum));
     }
     free(weight);
 }
 
 static qb_status run_attention(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
-    (void)cx;
     const qb_problem *p = &kernel->problem;
-    const int64_t tokens = p->out.shape.dim[1], width = p->out.shape.dim[2];
-    for (int64_t n = 0; n < p->out.shape.dim[0]; n++)
+    qb_attention a;
+    if (!qb_attention_of(p, &a)) return qb_fail(cx, QB_STATUS_INTERNAL, "no attention");
+    for (int64_t n = 0; n < a.batch; n++)
         for (int64_t head = 0; head < p->group; head++)
-            for (int64_t t = 0; t < tokens; t++)
-                attend((const uint16_t *)args->in[0] + n * tokens * 3 * width, p, head, t,
-                       (uint16_t *)args->out + n * tokens * width);
+            for (int64_t t = 0; t < a.rows; t++) attend(&a, args, (double)p->scale, n, head, t);
     return QB_OK;
 }
 

@@ -2,7 +2,7 @@
 // reach memory. Keys come in tiles, and the softmax is kept up to date as they do (the largest
 // score so far, the sum of exponentials, and the result, scaled down when a larger score turns up).
 //
-//   tile      16 queries a warp, up to 7 or 8 warps, or 32 and up to 4; 64 keys a step
+//   tile      16 queries a warp, up to 6, 7 or 8 warps, or 32 and up to 4; 64 keys a step
 //   shared    two steps of keys and values, copied asynchronously, 16-byte pieces swizzled
 //   registers scores of 16 (32) x 64 and results of 16 (32) x SIZE as floats in fragments of mma
 //   bound by  shared memory reads of keys and values, which every warp makes for its queries
@@ -59,10 +59,11 @@ template <int SIZE> QB_DEVICE uint32_t piece_at(int row, int piece) {
 // Keys (or values) first ... first + 63 of one head; what does not exist is zero, as far as any
 // multiplication looks. In pieces of BYTES, on multiples of which all heads lie.
 template <int SIZE, int BYTES>
-QB_DEVICE void load_pieces(const uint16_t *from, int64_t step, int first, int keys, int size,
+QB_DEVICE void load_pieces(const uint16_t *from, int step, int first, int keys, int size,
                            uint32_t to) {
     constexpr int EACH = BYTES / 2, PIECES = SIZE / EACH;
     const int rows = BYTES == 16 ? KEYS : min((keys - first + 15) & ~15, KEYS);
+#pragma unroll 1 // registers are scarce
     for (int i = threadIdx.x; i < rows * PIECES; i += blockDim.x) {
         int row = i / PIECES, column = i % PIECES * EACH;
         bool valid = first + row < keys && column < size;
@@ -72,7 +73,7 @@ QB_DEVICE void load_pieces(const uint16_t *from, int64_t step, int first, int ke
 }
 
 template <int SIZE>
-QB_DEVICE void load_tile(const qb_cuda_attention &p, const uint16_t *from, int64_t step, int first,
+QB_DEVICE void load_tile(const qb_cuda_attention &p, const uint16_t *from, int step, int first,
                          int size, uint32_t to) {
     if (p.pairs)
         load_pieces<SIZE, 4>(from, step, first, p.keys, size, to);
@@ -92,19 +93,19 @@ QB_DEVICE void load_queries(const qb_cuda_attention &p, const uint16_t *from, in
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 int r = row + group * 16 + g + i % 2 * 8, column = k * 16 + i / 2 * 8 + t * 2;
-                q[group][k][i] = r < p.rows && column < p.size
-                                     ? __ldg((const uint32_t *)(from + r * p.q[2] + column))
-                                     : 0u;
+                q[group][k][i] =
+                    r < p.rows && column < p.size
+                        ? __ldg((const uint32_t *)(from + r * (int)p.q.stride[3] + column))
+                        : 0u;
             }
 }
 
 // Products of queries and keys; those of keys from `live` on, which do not exist, are minus
-// infinity. MASKED: scaled to base 2 and with the mask added.
+// infinity where no mask comes behind (MASKED).
 template <int SIZE, int GROUPS, bool MASKED, bool FULL>
-QB_DEVICE void scores_of(const qb_cuda_attention &p, const uint32_t (&q)[GROUPS][SIZE / 16][4],
-                         uint32_t keys, int live, const void *mask, int64_t mask_first, int row,
-                         int key, float (&s)[GROUPS][KEYS / 8][4]) {
-    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+QB_DEVICE void scores_of(const uint32_t (&q)[GROUPS][SIZE / 16][4], uint32_t keys, int live,
+                         float (&s)[GROUPS][KEYS / 8][4]) {
+    int lane = threadIdx.x & 31, t = lane & 3;
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++) {
 #pragma unroll
@@ -121,19 +122,40 @@ QB_DEVICE void scores_of(const qb_cuda_attention &p, const uint32_t (&q)[GROUPS]
                 qb_mma<false>(s[group][j], q[group][k + 1], b[2], b[3]);
             }
         }
-        bool whole = FULL || j * 8 + 8 <= live;
-        if (!MASKED && whole) continue;
+#pragma unroll
+        for (int i = 0; i < GROUPS * 4; i++)
+            if (!MASKED && !FULL && j * 8 + t * 2 + i % 2 >= live) s[i / 4][j][i % 4] = -INFINITY;
+    }
+}
+
+// What a mask without elements adds.
+struct nothing {};
+QB_DEVICE float mask_value(const float *mask, int at) { return mask[at]; }
+QB_DEVICE float mask_value(const __half *mask, int at) { return __half2float(mask[at]); }
+QB_DEVICE float mask_value(const nothing *, int) { return 0.0f; }
+
+// Scores scaled to base 2 and with the mask added. Loads are without conditions, so that many are
+// under way at once: rows and keys that do not exist read the last ones.
+template <int GROUPS, bool FULL, class T>
+QB_DEVICE void add_mask(const qb_cuda_attention &p, const T *mask, int row, int key, int live,
+                        float (&s)[GROUPS][KEYS / 8][4]) {
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    const float scale = p.scale * LOG2E;
+    const int along = (int)p.mask[3];
+    int line[GROUPS * 2];
+#pragma unroll
+    for (int h = 0; h < GROUPS * 2; h++)
+        line[h] = min(row + h / 2 * 16 + g + h % 2 * 8, p.rows - 1) * (int)p.mask[2] + key * along;
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
         for (int i = 0; i < GROUPS * 4; i++) {
-            int column = j * 8 + t * 2 + i % 2, r = row + i / 4 * 16 + g + i / 2 % 2 * 8;
+            const int column = j * 8 + t * 2 + i % 2;
+            const int there = FULL ? column : min(column, live - 1);
+            const float add = LOG2E * mask_value(mask, line[i / 2] + there * along);
             float &v = s[i / 4][j][i % 4];
-            if (MASKED) v *= p.scale * LOG2E;
-            if (MASKED && mask && column < live && r < p.rows)
-                v += LOG2E *
-                     mask_at(p, mask, mask_first + r * p.mask[2] + (key + column) * p.mask[3]);
-            v = FULL || column < live ? v : -INFINITY;
+            v = FULL || column < live ? __fmaf_rn(v, scale, add) : -INFINITY;
         }
-    }
 }
 
 // Scores become weights 2^(factor (score - top)): top and sum as they are after this step, for rows
@@ -217,7 +239,8 @@ QB_DEVICE void store_pieces(const qb_cuda_attention &p, const float *room, int r
             v[j] = pair.x;
             v[j + 1] = pair.y;
         }
-        qb_store_floats<EACH, false>(p.out_value, out, first + (row + r) * p.out[2] + column, v);
+        qb_store_floats<EACH, false>(p.out_value, out,
+                                     first + (row + r) * (int)p.out.stride[3] + column, v);
     }
 }
 
@@ -241,32 +264,32 @@ QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], f
 
 // WARPS warps with GROUPS times 16 queries each, at most.
 template <int SIZE, int GROUPS, int WARPS, bool MASKED>
-static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? 144 : 255)
+static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? MASKED ? 168 : 144 : 255)
     attention(const __grid_constant__ qb_cuda_attention p, int blocks, const uint16_t *q,
               const uint16_t *k, const uint16_t *v, const void *mask, void *out) {
     extern __shared__ __align__(128) char memory[]; // [step][keys, values][64][SIZE] halves
     constexpr uint32_t TILE = KEYS * SIZE * 2;
-    int64_t item = blockIdx.x / blocks, b = item / p.heads, head = item % p.heads;
+    const uint32_t item = blockIdx.x / blocks, b = item / p.heads, head = item % p.heads;
     int warp = threadIdx.x / 32;
     int row = (blockIdx.x % blocks * (blockDim.x / 32) + warp) * (GROUPS * 16);
     uint32_t tiles = address_of(memory);
     qb_launch_dependents();
     qb_wait_for_dependencies();
-    k += b * p.k[0] + head * p.k[1];
-    v += b * p.v[0] + head * p.v[1];
+    k += head_at(p.k, b, head);
+    v += head_at(p.v, b, head);
     auto load = [&](int step) {
         uint32_t to = tiles + step % 2 * 2 * TILE;
-        load_tile<SIZE>(p, k, p.k[2], step * KEYS, p.size, to);
-        load_tile<SIZE>(p, v, p.v[2], step * KEYS, p.value_size, to + TILE);
+        load_tile<SIZE>(p, k, (int)p.k.stride[3], step * KEYS, p.size, to);
+        load_tile<SIZE>(p, v, (int)p.v.stride[3], step * KEYS, p.value_size, to + TILE);
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
     load(0);
     uint32_t queries[GROUPS][SIZE / 16][4];
-    load_queries<SIZE, GROUPS>(p, q + b * p.q[0] + head * p.q[1], row, queries);
+    load_queries<SIZE, GROUPS>(p, q + head_at(p.q, b, head), row, queries);
     float result[GROUPS][SIZE / 8][4] = {}, top[GROUPS][2], sum[GROUPS][2] = {};
     for (int i = 0; i < GROUPS * 2; i++) top[i / 2][i % 2] = -INFINITY;
     int steps = (p.keys + KEYS - 1) / KEYS;
-    int64_t mask_first = b * p.mask[0] + head * p.mask[1];
+    int mask_first = b * (int)p.mask[0] + head * (int)p.mask[1];
     float factor = MASKED ? 1.0f : p.scale * LOG2E;
     for (int step = 0; step < steps; step++) {
         if (step + 1 < steps) {
@@ -281,8 +304,15 @@ static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? 144 : 255)
         auto take = [&](auto full) { // a step without branches where all keys exist
             constexpr bool FULL = decltype(full)::value;
             float s[GROUPS][KEYS / 8][4];
-            scores_of<SIZE, GROUPS, MASKED, FULL>(p, queries, here, live, mask, mask_first, row,
-                                                  step * KEYS, s);
+            scores_of<SIZE, GROUPS, MASKED, FULL>(queries, here, live, s);
+            if (MASKED && !mask)
+                add_mask<GROUPS, FULL>(p, (const nothing *)nullptr, row, step * KEYS, live, s);
+            else if (MASKED && p.mask_value.dtype == QB_DTYPE_F16)
+                add_mask<GROUPS, FULL>(p, (const __half *)mask + mask_first, row, step * KEYS, live,
+                                       s);
+            else if (MASKED)
+                add_mask<GROUPS, FULL>(p, (const float *)mask + mask_first, row, step * KEYS, live,
+                                       s);
 #pragma unroll
             for (int group = 0; group < GROUPS; group++)
                 soften<SIZE / 8, FULL>(factor, live, s[group], top[group], sum[group],
@@ -310,7 +340,7 @@ static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? 144 : 255)
 #pragma unroll
     for (int group = 0; group < GROUPS; group++) {
         store<SIZE>(p, result[group], (float *)memory + warp * 16 * SIZE, row + group * 16, out,
-                    b * p.out[0] + head * p.out[1]);
+                    head_at(p.out, b, head));
         __syncwarp();
     }
 }
@@ -338,8 +368,8 @@ template <bool MASKED>
 static int launch_sized(const qb_cuda_attention *p, int32_t multiprocessors, const void *q,
                         const void *k, const void *v, const void *mask, void *out, void *stream) {
     auto run = qb_cuda_attention_longest(p) > 64 ? launch<128, 1, 8, MASKED>
-               : p->queries == 16                ? launch<64, 1, 7, MASKED>
-                                                 : launch<64, 2, 4, MASKED>;
+                                                 : p->queries == 16 ? launch < 64,
+         1, MASKED ? 6 : 7, MASKED > : launch<64, 2, 4, MASKED>;
     return run(p, multiprocessors, q, k, v, mask, out, stream);
 }
 

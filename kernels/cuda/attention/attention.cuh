@@ -7,9 +7,11 @@
 
 #define LOG2E 1.4426950408889634f
 
-QB_DEVICE float mask_at(const qb_cuda_attention &p, const void *mask, int64_t at) {
-    return p.mask_value.dtype == QB_DTYPE_F16 ? __half2float(((const __half *)mask)[at])
-                                              : ((const float *)mask)[at];
+// The first token of a head.
+QB_DEVICE int64_t head_at(const qb_heads &heads, uint32_t item, uint32_t head) {
+    const uint32_t inner = (uint32_t)heads.inner;
+    return heads.offset + item / inner * heads.stride[0] + item % inner * heads.stride[1] +
+           head * heads.stride[2];
 }
 
 #endif

@@ -10,12 +10,12 @@
 extern "C" {
 #endif
 
-/* Strides in elements of batch, head and token; the elements of a head lie together. Those of the
- * mask: batch, head, query, key; 0 where it is broadcast. */
+/* Strides of the mask: item, head, query, key; 0 where it is broadcast. */
 typedef struct qb_cuda_attention {
     int32_t batch, heads, rows, keys; /* queries, keys */
     int32_t size, value_size;         /* elements of a head of queries and keys; of values */
-    int64_t q[3], k[3], v[3], out[3], mask[4];
+    qb_heads q, k, v, out;
+    int64_t mask[4];
     float scale;
     int32_t queries; /* of a warp: 16; or 32, where heads have up to 64 elements; 64: wgmma */
     bool pairs;      /* heads lie on no multiple of eight elements, but of two */
@@ -32,10 +32,6 @@ static inline int32_t qb_cuda_attention_longest(const qb_cuda_attention *a) {
 /* Fills *a from the problem; false where it is none of f16, or its heads are too long or of an odd
  * number of elements. */
 bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a);
-/* Are queries, keys and values of the problem one input? */
-bool qb_cuda_attention_is_packed(const qb_problem *p);
-/* Where they begin, for the inputs of a launch. */
-void qb_cuda_attention_parts(const qb_problem *p, const void *const *in, const void *part[3]);
 /* Call once before launches that may be captured. The functions return a code of the CUDA runtime.
  */
 #define QB_CUDA_ATTENTION_SHARED(size)                                                             \

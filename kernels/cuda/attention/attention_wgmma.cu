@@ -41,6 +41,11 @@ QB_DEVICE void await_copies() {
     __syncthreads();
 }
 
+QB_DEVICE float mask_at(const qb_cuda_attention &p, const void *mask, int64_t at) {
+    return p.mask_value.dtype == QB_DTYPE_F16 ? __half2float(((const __half *)mask)[at])
+                                              : ((const float *)mask)[at];
+}
+
 // What the mask adds to the scores of each key, to base 2; minus infinity for keys that do not
 // exist.
 template <int KEYS>
@@ -142,7 +147,7 @@ QB_DEVICE void store(const qb_cuda_attention &p, const float (&result)[32], cons
             int column = part * 32 + t * 8;
             if (row + h * 8 < p.rows && column < p.value_size)
                 qb_store_floats<8, false>(p.out_value, out,
-                                          first + (row + h * 8) * (int)p.out[2] + column, v);
+                                          first + (row + h * 8) * (int)p.out.stride[3] + column, v);
         }
 }
 
@@ -155,10 +160,10 @@ static __global__ void __launch_bounds__(128, BLOCKS)
     uint32_t queries = (qb_shared_address(memory) + 1023) & ~1023u;
     uint32_t keys = queries + QUERIES * ROW_BYTES, values = keys + KEYS * ROW_BYTES;
     int item = blockIdx.x / parts, b = item / p.heads, head = item % p.heads;
-    k += b * p.k[0] + head * p.k[1];
-    v += b * p.v[0] + head * p.v[1];
-    int q_first = b * (int)p.q[0] + head * (int)p.q[1]; // no tensor has more than 2^31 elements
-    int out_first = b * (int)p.out[0] + head * (int)p.out[1];
+    k += head_at(p.k, b, head);
+    v += head_at(p.v, b, head);
+    int q_first = (int)head_at(p.q, b, head); // no tensor has more than 2^31 elements
+    int out_first = (int)head_at(p.out, b, head);
     __shared__ __align__(8) float shift[MASKED ? KEYS : 1];
     qb_launch_dependents();
     qb_wait_for_dependencies();
@@ -166,9 +171,9 @@ static __global__ void __launch_bounds__(128, BLOCKS)
     int begin = blockIdx.x % parts * QUERIES, step = parts * QUERIES;
     int in_tile = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4; // this lane's first row
     float factor = MASKED ? 1.0f : p.scale * LOG2E;
-    load_rows(q + q_first, p.q[2], begin, QUERIES, p.rows, p.size, queries);
-    load_rows(k, p.k[2], 0, KEYS, p.keys, p.size, keys);
-    load_rows(v, p.v[2], 0, STEPS * 16, p.keys, p.value_size, values);
+    load_rows(q + q_first, p.q.stride[3], begin, QUERIES, p.rows, p.size, queries);
+    load_rows(k, p.k.stride[3], 0, KEYS, p.keys, p.size, keys);
+    load_rows(v, p.v.stride[3], 0, STEPS * 16, p.keys, p.value_size, values);
     for (int first = begin; first < p.rows; first += step) {
         float s[KEYS / 2], sum[2], result[32];
         await_copies();
@@ -181,7 +186,7 @@ static __global__ void __launch_bounds__(128, BLOCKS)
         qb_wgmma_wait<0>();
         __syncthreads(); // the queries have been read
         if (first + step < p.rows)
-            load_rows(q + q_first, p.q[2], first + step, QUERIES, p.rows, p.size, queries);
+            load_rows(q + q_first, p.q.stride[3], first + step, QUERIES, p.rows, p.size, queries);
         int row = first + in_tile;
         if (MASKED) add_mask<KEYS>(p.scale * LOG2E, shift, s);
         uint32_t weights[STEPS][4] = {};

@@ -1,9 +1,8 @@
 /* Fused attention as a tactic: f16 queries, keys and values; everything row-major. */
-#include <string.h>
-
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/common/code.h"
 #include "kernels/cuda/common/tactic_common.h"
+#include "kernels/heads.h"
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_MASK };
 #define WGMMA 64 /* queries of a tile on wgmma */
@@ -27,41 +26,6 @@ typedef struct attention_state {
     int32_t multiprocessors;
 } attention_state;
 
-/* [N, T, heads size] or [N, heads, T, size]: the number of tokens, and strides of batch, head and
- * token. */
-static bool heads_of(const qb_desc *d, int64_t heads, int32_t *tokens, int32_t *size,
-                     int64_t stride[3]) {
-    const int64_t *dim = d->shape.dim;
-    bool joined = d->shape.rank == 3;
-    if (!qb_cuda_is_row(d) || (!joined && d->shape.rank != 4) || heads < 1) return false;
-    if (joined ? dim[2] % heads != 0 : dim[1] != heads) return false;
-    *tokens = (int32_t)dim[joined ? 1 : 2];
-    *size = (int32_t)(joined ? dim[2] / heads : dim[3]);
-    stride[0] = heads * *tokens * *size;
-    stride[1] = joined ? *size : (int64_t)*tokens * *size;
-    stride[2] = joined ? heads * *size : *size;
-    return true;
-}
-
-/* Queries, keys and values side by side: [N, T, 3 heads size]. */
-static bool packed_heads_of(const qb_desc *d, int64_t heads, qb_cuda_attention *a) {
-    int32_t size;
-    if (d->shape.rank != 3 || !heads_of(d, 3 * heads, &a->rows, &size, a->q)) return false;
-    a->keys = a->rows;
-    a->size = a->value_size = size;
-    memcpy(a->k, a->q, sizeof a->k);
-    memcpy(a->v, a->q, sizeof a->v);
-    return true;
-}
-
-static bool parts_of(const qb_problem *p, qb_cuda_attention *a) {
-    int32_t keys, key_size;
-    return heads_of(&p->in[IN_QUERY], p->group, &a->rows, &a->size, a->q) &&
-           heads_of(&p->in[IN_KEY], p->group, &a->keys, &key_size, a->k) &&
-           heads_of(&p->in[IN_VALUE], p->group, &keys, &a->value_size, a->v) &&
-           a->size == key_size && a->keys == keys;
-}
-
 /* Broadcasts to [N, heads, queries, keys]. */
 static bool mask_of(const qb_desc *d, const qb_cuda_attention *p, int64_t stride[4]) {
     const int64_t full[4] = {p->batch, p->heads, p->rows, p->keys};
@@ -76,41 +40,35 @@ static bool mask_of(const qb_desc *d, const qb_cuda_attention *p, int64_t stride
     return true;
 }
 
-bool qb_cuda_attention_is_packed(const qb_problem *p) {
-    return !qb_problem_has(p, IN_KEY) && !qb_problem_has(p, IN_VALUE);
-}
-
-void qb_cuda_attention_parts(const qb_problem *p, const void *const *in, const void *part[3]) {
-    const size_t step = qb_cuda_attention_is_packed(p)
-                            ? (size_t)p->in[IN_QUERY].shape.dim[2] / 3 * sizeof(uint16_t)
-                            : 0;
-    for (int32_t i = IN_QUERY; i <= IN_VALUE; i++)
-        part[i] = step ? (const char *)in[IN_QUERY] + (size_t)i * step : in[i];
-}
-
 /* Do all heads begin at multiples of `n` elements, and end there? */
 static bool lies_on(const qb_cuda_attention *a, int64_t n) {
+    const qb_heads *all[4] = {&a->q, &a->k, &a->v, &a->out};
     int64_t rest = a->size % n + a->value_size % n;
-    for (int32_t i = 0; i < 3; i++) rest += a->q[i] % n + a->k[i] % n + a->v[i] % n + a->out[i] % n;
+    for (int32_t i = 0; i < 4; i++) {
+        rest += all[i]->offset % n;
+        for (int32_t d = 0; d < 4; d++) rest += all[i]->stride[d] % n;
+    }
     return rest == 0;
 }
 
 bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a) {
-    int32_t out_rows, out_size;
+    qb_attention of;
     *a = (qb_cuda_attention){.heads = (int32_t)p->group, .scale = p->scale, .queries = queries};
-    if (p->kind != QB_KIND_ATTENTION || p->n_in < 3 || p->n_in > 4) return false;
-    const bool packed = qb_cuda_attention_is_packed(p);
-    for (int32_t i = IN_QUERY; i <= (packed ? IN_QUERY : IN_VALUE); i++)
-        if (p->in[i].dtype != QB_DTYPE_F16 || p->in[i].q.n > 0 ||
-            p->in[i].shape.rank != p->out.shape.rank ||
-            p->in[i].shape.dim[0] != p->out.shape.dim[0])
+    if (!qb_attention_of(p, &of) || !qb_cuda_is_row(&p->out)) return false;
+    for (int32_t i = IN_QUERY; i <= IN_VALUE; i++)
+        if (p->in[i].dtype != QB_DTYPE_F16 || p->in[i].q.n > 0 || !qb_cuda_is_row(&p->in[i]))
             return false;
-    if (!(packed ? packed_heads_of(&p->in[IN_QUERY], p->group, a) : parts_of(p, a)) ||
-        !heads_of(&p->out, p->group, &out_rows, &out_size, a->out))
-        return false;
-    a->batch = (int32_t)p->out.shape.dim[0];
+    a->q = of.in[IN_QUERY];
+    a->k = of.in[IN_KEY];
+    a->v = of.in[IN_VALUE];
+    a->out = of.out;
+    a->batch = (int32_t)of.batch;
+    a->rows = (int32_t)of.rows;
+    a->keys = (int32_t)of.keys;
+    a->size = (int32_t)of.size;
+    a->value_size = (int32_t)of.value_size;
     a->pairs = !lies_on(a, 8);
-    if (a->value_size != out_size || a->rows != out_rows || !lies_on(a, 2) ||
+    if (!lies_on(a, 2) ||
         qb_cuda_attention_longest(a) > (queries == 16 ? QB_CUDA_ATTENTION_SIZE : 64))
         return false;
     if (qb_problem_has(p, IN_MASK) &&
@@ -125,12 +83,11 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const attention_state *s = kernel->state;
     const void *mask = qb_problem_has(&kernel->problem, IN_MASK) ? args->in[IN_MASK] : NULL;
-    const void *part[3];
-    qb_cuda_attention_parts(&kernel->problem, args->in, part);
     QB_TRY(qb_cuda_check(cx, s->way->prepare(&s->p), kernel->tactic->name));
     return qb_cuda_check(cx,
-                         s->way->run(&s->p, part[IN_QUERY], part[IN_KEY], part[IN_VALUE], mask,
-                                     args->out, s->multiprocessors, args->stream),
+                         s->way->run(&s->p, args->in[IN_QUERY], args->in[IN_KEY],
+                                     args->in[IN_VALUE], mask, args->out, s->multiprocessors,
+                                     args->stream),
                          kernel->tactic->name);
 }
 

@@ -18,12 +18,13 @@ typedef struct attention_state {
 
 static bool lower(const qb_problem *p, qb_cuda_attention *a) {
     return qb_cuda_attention_of(p, QUERIES, a) && !qb_problem_has(p, IN_MASK) &&
-           p->out.dtype == QB_DTYPE_F16 && p->out.q.n == 0 && !a->pairs;
+           p->out.dtype == QB_DTYPE_F16 && p->out.q.n == 0 && !a->pairs &&
+           a->q.inner + a->k.inner + a->v.inner + a->out.inner == 4;
 }
 
 static qb_cudnn_tensor add_heads(qb_cudnn_graph *g, int id, const int64_t dim[4],
-                                 const int64_t step[3]) {
-    const int64_t stride[4] = {step[0], step[1], step[2], 1};
+                                 const qb_heads *at) {
+    const int64_t stride[4] = {at->stride[0], at->stride[2], at->stride[3], 1};
     return qb_cudnn_add(g, id, QB_DTYPE_F16, dim, stride);
 }
 
@@ -34,10 +35,10 @@ static void describe(const attention_state *s) {
     const int64_t k_dim[4] = {a->batch, a->heads, a->keys, a->size}, one[4] = {1, 1, 1, 1};
     const int64_t v_dim[4] = {a->batch, a->heads, a->keys, a->value_size};
     const int64_t out_dim[4] = {a->batch, a->heads, a->rows, a->value_size};
-    qb_cudnn_attention(g, add_heads(g, ID_QUERY, q_dim, a->q), add_heads(g, ID_KEY, k_dim, a->k),
-                       add_heads(g, ID_VALUE, v_dim, a->v),
+    qb_cudnn_attention(g, add_heads(g, ID_QUERY, q_dim, &a->q), add_heads(g, ID_KEY, k_dim, &a->k),
+                       add_heads(g, ID_VALUE, v_dim, &a->v),
                        qb_cudnn_add(g, ID_SCALE, QB_DTYPE_F32, one, one),
-                       add_heads(g, ID_OUT, out_dim, a->out));
+                       add_heads(g, ID_OUT, out_dim, &a->out));
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
@@ -48,15 +49,18 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return QB_OK;
 }
 
+static void *heads_in(const void *data, const qb_heads *at) {
+    return (uint16_t *)(uintptr_t)data + at->offset;
+}
+
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const attention_state *s = kernel->state;
-    const void *part[3];
-    qb_cuda_attention_parts(&kernel->problem, args->in, part);
-    void *const data[QB_CUDNN_BOUND] = {[ID_QUERY] = (void *)(uintptr_t)part[IN_QUERY],
-                                        [ID_KEY] = (void *)(uintptr_t)part[IN_KEY],
-                                        [ID_VALUE] = (void *)(uintptr_t)part[IN_VALUE],
+    const qb_cuda_attention *a = &s->p;
+    void *const data[QB_CUDNN_BOUND] = {[ID_QUERY] = heads_in(args->in[IN_QUERY], &a->q),
+                                        [ID_KEY] = heads_in(args->in[IN_KEY], &a->k),
+                                        [ID_VALUE] = heads_in(args->in[IN_VALUE], &a->v),
                                         [ID_SCALE] = (void *)(uintptr_t)args->packed,
-                                        [ID_OUT] = args->out};
+                                        [ID_OUT] = heads_in(args->out, &a->out)};
     return qb_cudnn_run(cx, s->graph, data, args->workspace, args->stream);
 }
 
@@ -67,10 +71,9 @@ static bool cuda_attention_cudnn_supports(const qb_problem *problem, const bool 
 }
 
 static qb_status open_graph(qb_ctx *cx, const qb_problem *p, double to_beat, attention_state *s) {
-    const bool packed = qb_cuda_attention_is_packed(p);
     const size_t bytes[QB_CUDNN_BOUND] = {[ID_QUERY] = qb_desc_bytes(&p->in[IN_QUERY]),
-                                          [ID_KEY] = qb_desc_bytes(&p->in[packed ? 0 : IN_KEY]),
-                                          [ID_VALUE] = qb_desc_bytes(&p->in[packed ? 0 : IN_VALUE]),
+                                          [ID_KEY] = qb_desc_bytes(&p->in[IN_KEY]),
+                                          [ID_VALUE] = qb_desc_bytes(&p->in[IN_VALUE]),
                                           [ID_SCALE] = sizeof s->p.scale,
                                           [ID_OUT] = qb_desc_bytes(&p->out)};
     QB_TRY(qb_cudnn_open(cx, &s->graph));

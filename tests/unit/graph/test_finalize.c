@@ -7,7 +7,7 @@ static int32_t finalize(maker *m) {
     qb_graph *after;
     int32_t n;
     assert_ok(&m->cx, qb_graph_clone(&m->cx, m->graph, &after));
-    assert_ok(&m->cx, qb_finalize_moves(&m->cx, after, NULL, NULL, &n));
+    assert_ok(&m->cx, qb_finalize_moves(&m->cx, after, &n));
     assert_same_results(m, m->graph, after, 1e-5);
     maker_replace(m, after);
     return n;
@@ -49,7 +49,7 @@ static void group_norms_take_quantized_values(void **state) {
         if (odd) make_quantized(&m, node_writing(&m, "parts")->out[0], 0.05f, 0);
         make_quantized(&m, back, 0.03f, 128);
         make_output(&m, NODE(&m, "Relu", "y", back));
-        assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+        assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, &n));
         assert_int_equal(count_op(m.graph, "GroupNormalization"), !odd);
         if (!odd) expect_input(&m, "back", 0, "r");
         maker_release(&m);
@@ -76,7 +76,7 @@ static void group_norms_take_in_factors_of_channels(void **state) {
         make_output(&m, NODE(&m, "Add", "y", shifted, make_random(&m, "all", DIMS(6, 4, 5))));
         int32_t n;
         if (form == ZERO)
-            assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+            assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, &n));
         else
             assert_true(finalize(&m) > 0);
         assert_int_equal(count_op(m.graph, "GroupNormalization"), 1);
@@ -211,7 +211,7 @@ static void boxes_beyond_the_data_stay(void **state) {
     const int32_t index = qb_graph_add_constant(&m.cx, m.graph, "index", QB_DTYPE_S64, &shape, at);
     const int32_t x = make_input(&m, "x", DIMS(4, 6)), y = make_input(&m, "y", DIMS(2, 6));
     make_output(&m, NODE(&m, "ScatterND", "s", x, index, y));
-    assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+    assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, &n));
     assert_int_equal(count_op(m.graph, "ScatterND"), 1);
     maker_release(&m);
 }
@@ -227,7 +227,7 @@ static void parts_of_quantized_nodes_are_floats(void **state) {
     make_quantized(&m, a, 0.05f, 0);
     make_quantized(&m, y, 0.04f, 255);
     make_output(&m, NODE(&m, "Identity", "z", y));
-    assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+    assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, &n));
     assert_int_equal(count_op(m.graph, "LogSoftmax"), 0);
     for (int32_t i = 0; i < m.graph->n_nodes; i++) {
         const int32_t out = m.graph->nodes[i].op ? m.graph->nodes[i].out[0] : -1;
@@ -252,7 +252,7 @@ static void parts_are_converted_where_several_are_taken(void **state) {
             make_quantized(&m, part, 0.01f, 128);
             make_output(&m, NODE(&m, "Identity", k ? "y1" : "y0", part));
         }
-        assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+        assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, &n));
         for (int32_t i = 0; i < m.graph->n_nodes; i++) {
             const qb_node *node = &m.graph->nodes[i];
             if (!node->op || strcmp(node->op->name, "Slice") != 0) continue;
