@@ -102,12 +102,12 @@ QB_DEVICE void load_queries(const qb_cuda_attention &p, const uint16_t *from, in
 
 // Products of queries and keys; those of keys from `live` on, which do not exist, are minus
 // infinity where no mask comes behind (MASKED).
-template <int SIZE, int GROUPS, bool MASKED, bool FULL>
+template <int SIZE, int COLUMNS, int GROUPS, bool MASKED, bool FULL>
 QB_DEVICE void scores_of(const uint32_t (&q)[GROUPS][SIZE / 16][4], uint32_t keys, int live,
-                         float (&s)[GROUPS][KEYS / 8][4]) {
+                         float (&s)[GROUPS][COLUMNS / 8][4]) {
     int lane = threadIdx.x & 31, t = lane & 3;
 #pragma unroll
-    for (int j = 0; j < KEYS / 8; j++) {
+    for (int j = 0; j < COLUMNS / 8; j++) {
 #pragma unroll
         for (int i = 0; i < GROUPS * 4; i++)
             s[i / 4][j][i % 4] = FULL || j * 8 < live ? 0.0f : -INFINITY;
@@ -136,9 +136,9 @@ QB_DEVICE float mask_value(const nothing *, int) { return 0.0f; }
 
 // Scores scaled to base 2 and with the mask added. Loads are without conditions, so that many are
 // under way at once: rows and keys that do not exist read the last ones.
-template <int GROUPS, bool FULL, class T>
+template <int COLUMNS, int GROUPS, bool FULL, class T>
 QB_DEVICE void add_mask(const qb_cuda_attention &p, const T *mask, int row, int key, int live,
-                        float (&s)[GROUPS][KEYS / 8][4]) {
+                        float (&s)[GROUPS][COLUMNS / 8][4]) {
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     const float scale = p.scale * LOG2E;
     const int along = (int)p.mask[3];
@@ -147,7 +147,7 @@ QB_DEVICE void add_mask(const qb_cuda_attention &p, const T *mask, int row, int 
     for (int h = 0; h < GROUPS * 2; h++)
         line[h] = min(row + h / 2 * 16 + g + h % 2 * 8, p.rows - 1) * (int)p.mask[2] + key * along;
 #pragma unroll
-    for (int j = 0; j < KEYS / 8; j++)
+    for (int j = 0; j < COLUMNS / 8; j++)
 #pragma unroll
         for (int i = 0; i < GROUPS * 4; i++) {
             const int column = j * 8 + t * 2 + i % 2;
@@ -160,15 +160,16 @@ QB_DEVICE void add_mask(const qb_cuda_attention &p, const T *mask, int row, int 
 
 // Scores become weights 2^(factor (score - top)): top and sum as they are after this step, for rows
 // g and g + 8. The results so far are scaled where a row has a new top.
-template <int TILES, bool FULL>
-QB_DEVICE void soften(float factor, int live, float (&s)[KEYS / 8][4], float (&top)[2],
+template <int TILES, int COLUMNS, bool FULL>
+QB_DEVICE void soften(float factor, int live, float (&s)[COLUMNS / 8][4], float (&top)[2],
                       float (&sum)[2], float (&result)[TILES][4]) {
     float shrink[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         float most = top[h];
 #pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) most = fmaxf(most, fmaxf(s[j][h * 2], s[j][h * 2 + 1]));
+        for (int j = 0; j < COLUMNS / 8; j++)
+            most = fmaxf(most, fmaxf(s[j][h * 2], s[j][h * 2 + 1]));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
         float from = most == -INFINITY ? 0.0f : most * factor;
@@ -176,7 +177,7 @@ QB_DEVICE void soften(float factor, int live, float (&s)[KEYS / 8][4], float (&t
         top[h] = most;
         sum[h] *= shrink[h];
 #pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) {
+        for (int j = 0; j < COLUMNS / 8; j++) {
             if (!FULL && j * 8 >= live) continue; // mix does not look at them
 #pragma unroll
             for (int i = 0; i < 2; i++) {
@@ -193,12 +194,12 @@ QB_DEVICE void soften(float factor, int live, float (&s)[KEYS / 8][4], float (&t
 }
 
 // result += weights x values.
-template <int SIZE, int GROUPS, bool FULL>
-QB_DEVICE void mix(float (&s)[GROUPS][KEYS / 8][4], uint32_t values, int live,
+template <int SIZE, int COLUMNS, int GROUPS, bool FULL>
+QB_DEVICE void mix(float (&s)[GROUPS][COLUMNS / 8][4], uint32_t values, int live,
                    float (&result)[GROUPS][SIZE / 8][4]) {
     int lane = threadIdx.x & 31;
 #pragma unroll
-    for (int k = 0; k < KEYS / 16; k++) {
+    for (int k = 0; k < COLUMNS / 16; k++) {
         if (!FULL && k * 16 >= live) continue;
         uint32_t a[GROUPS][4];
 #pragma unroll
@@ -223,12 +224,12 @@ QB_DEVICE void mix(float (&s)[GROUPS][KEYS / 8][4], uint32_t values, int live,
     }
 }
 
-// EACH elements at a time of 16 rows.
-template <int SIZE, int EACH>
+// EACH elements at a time of 16 rows, the sums of what PARTS warps have.
+template <int SIZE, int PARTS, int EACH>
 QB_DEVICE void store_pieces(const qb_cuda_attention &p, const float *room, int row, void *out,
                             int64_t first) {
 #pragma unroll 1
-    for (int i = threadIdx.x & 31; i < 16 * (SIZE / EACH); i += 32) {
+    for (int i = threadIdx.x % (32 * PARTS); i < 16 * (SIZE / EACH); i += 32 * PARTS) {
         int r = i / (SIZE / EACH), column = i % (SIZE / EACH) * EACH;
         if (row + r >= p.rows || column >= p.value_size) continue;
         const float *from = room + r * SIZE + ((column / 8) ^ (r & 7)) * 8 + column % 8;
@@ -236,6 +237,12 @@ QB_DEVICE void store_pieces(const qb_cuda_attention &p, const float *room, int r
 #pragma unroll
         for (int j = 0; j < EACH; j += 2) {
             float2 pair = *(const float2 *)(from + j);
+#pragma unroll
+            for (int part = 1; part < PARTS; part++) {
+                const float2 more = *(const float2 *)(from + part * 16 * SIZE + j);
+                pair.x += more.x;
+                pair.y += more.y;
+            }
             v[j] = pair.x;
             v[j + 1] = pair.y;
         }
@@ -244,10 +251,12 @@ QB_DEVICE void store_pieces(const qb_cuda_attention &p, const float *room, int r
     }
 }
 
-// By way of shared memory to whole rows. Each warp has room for 16 rows of floats.
-template <int SIZE>
-QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], float *room, int row,
-                     void *out, int64_t first) {
+// By way of shared memory to whole rows. Each warp has room for 16 rows of floats, those of a row's
+// PARTS warps, which fill the block, behind each other.
+template <int SIZE, int PARTS>
+QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], float *rooms,
+                     int row, void *out, int64_t first) {
+    float *room = rooms + threadIdx.x / 32 * 16 * SIZE;
     int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
 #pragma unroll
     for (int j = 0; j < SIZE / 8; j++)
@@ -255,23 +264,63 @@ QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], f
         for (int h = 0; h < 2; h++)
             *(float2 *)(room + (g + h * 8) * SIZE + (j ^ g) * 8 + t * 2) =
                 make_float2(result[j][h * 2], result[j][h * 2 + 1]);
-    __syncwarp();
-    if (p.pairs)
-        store_pieces<SIZE, 2>(p, room, row, out, first);
+    if (PARTS > 1)
+        __syncthreads();
     else
-        store_pieces<SIZE, 8>(p, room, row, out, first);
+        __syncwarp();
+    if (PARTS > 1) room = rooms;
+    if (p.pairs)
+        store_pieces<SIZE, PARTS, 2>(p, room, row, out, first);
+    else
+        store_pieces<SIZE, PARTS, 8>(p, room, row, out, first);
 }
 
-// WARPS warps with GROUPS times 16 queries each, at most.
-template <int SIZE, int GROUPS, int WARPS, bool MASKED>
-static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? MASKED ? 168 : 144 : 255)
+// What each row's weights are to be multiplied with: one over their sum; among PARTS warps that had
+// a part of its keys each, relative to the largest score of all of them.
+template <int PARTS>
+QB_DEVICE void shares_of(const float (&top)[2], const float (&sum)[2], float factor, float *room,
+                         float (&share)[2]) {
+    const int lane = threadIdx.x & 31, g = lane >> 2, part = threadIdx.x / 32;
+    float total[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        total[h] = sum[h] + __shfl_xor_sync(0xffffffffu, sum[h], 1);
+        total[h] += __shfl_xor_sync(0xffffffffu, total[h], 2);
+        share[h] = total[h] == 0.0f ? 0.0f : 1.0f / total[h];
+    }
+    if constexpr (PARTS > 1) {
+        float2(*all)[16] = (float2(*)[16])room;
+        if ((lane & 3) == 0)
+            for (int h = 0; h < 2; h++) all[part][g + h * 8] = make_float2(top[h], total[h]);
+        __syncthreads();
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float most = -INFINITY, whole = 0.0f;
+            for (int i = 0; i < PARTS; i++) most = fmaxf(most, all[i][g + h * 8].x);
+            const float from = most == -INFINITY ? 0.0f : most * factor;
+            for (int i = 0; i < PARTS; i++)
+                whole += all[i][g + h * 8].y *
+                         qb_power_of_2(__fmaf_rn(all[i][g + h * 8].x, factor, -from));
+            share[h] =
+                whole == 0.0f ? 0.0f : qb_power_of_2(__fmaf_rn(top[h], factor, -from)) / whole;
+        }
+    }
+}
+
+// WARPS warps with GROUPS times 16 queries each, at most; or PARTS warps with the same queries and
+// each with a part of the keys of a step.
+template <int SIZE, int GROUPS, int WARPS, bool MASKED, int PARTS>
+static __global__ void __maxnreg__(PARTS > 1 || (SIZE == 64 && GROUPS == 1 && MASKED) ? 168
+                                   : SIZE == 64 && GROUPS == 1                        ? 144
+                                                                                      : 255)
     attention(const __grid_constant__ qb_cuda_attention p, int blocks, const uint16_t *q,
               const uint16_t *k, const uint16_t *v, const void *mask, void *out) {
     extern __shared__ __align__(128) char memory[]; // [step][keys, values][64][SIZE] halves
     constexpr uint32_t TILE = KEYS * SIZE * 2;
     const uint32_t item = blockIdx.x / blocks, b = item / p.heads, head = item % p.heads;
-    int warp = threadIdx.x / 32;
-    int row = (blockIdx.x % blocks * (blockDim.x / 32) + warp) * (GROUPS * 16);
+    constexpr int COLUMNS = KEYS / PARTS;
+    const int warp = threadIdx.x / 32, part = warp % PARTS * COLUMNS; // its first key of a step
+    int row = (blockIdx.x % blocks * (blockDim.x / 32 / PARTS) + warp / PARTS) * (GROUPS * 16);
     uint32_t tiles = address_of(memory);
     qb_launch_dependents();
     qb_wait_for_dependencies();
@@ -299,77 +348,78 @@ static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? MASKED ? 168 : 14
             asm volatile("cp.async.wait_group 0;" ::: "memory");
         }
         __syncthreads();
-        uint32_t here = tiles + step % 2 * 2 * TILE;
-        int live = min(p.keys - step * KEYS, KEYS);
+        uint32_t here = tiles + step % 2 * 2 * TILE + part * SIZE * 2;
+        int live = min(p.keys - step * KEYS - part, COLUMNS), key = step * KEYS + part;
         auto take = [&](auto full) { // a step without branches where all keys exist
             constexpr bool FULL = decltype(full)::value;
-            float s[GROUPS][KEYS / 8][4];
-            scores_of<SIZE, GROUPS, MASKED, FULL>(queries, here, live, s);
+            float s[GROUPS][COLUMNS / 8][4];
+            scores_of<SIZE, COLUMNS, GROUPS, MASKED, FULL>(queries, here, live, s);
             if (MASKED && !mask)
-                add_mask<GROUPS, FULL>(p, (const nothing *)nullptr, row, step * KEYS, live, s);
+                add_mask<COLUMNS, GROUPS, FULL>(p, (const nothing *)nullptr, row, key, live, s);
             else if (MASKED && p.mask_value.dtype == QB_DTYPE_F16)
-                add_mask<GROUPS, FULL>(p, (const __half *)mask + mask_first, row, step * KEYS, live,
-                                       s);
+                add_mask<COLUMNS, GROUPS, FULL>(p, (const __half *)mask + mask_first, row, key,
+                                                live, s);
             else if (MASKED)
-                add_mask<GROUPS, FULL>(p, (const float *)mask + mask_first, row, step * KEYS, live,
-                                       s);
+                add_mask<COLUMNS, GROUPS, FULL>(p, (const float *)mask + mask_first, row, key, live,
+                                                s);
 #pragma unroll
             for (int group = 0; group < GROUPS; group++)
-                soften<SIZE / 8, FULL>(factor, live, s[group], top[group], sum[group],
-                                       result[group]);
-            mix<SIZE, GROUPS, FULL>(s, here + TILE, live, result);
+                soften<SIZE / 8, COLUMNS, FULL>(factor, live, s[group], top[group], sum[group],
+                                                result[group]);
+            mix<SIZE, COLUMNS, GROUPS, FULL>(s, here + TILE, live, result);
         };
-        if (live == KEYS)
+        if (live == COLUMNS)
             take(yes{});
-        else
+        else if (live > 0)
             take(no{});
         __syncthreads(); // the next copies overwrite this step
     }
 #pragma unroll
-    for (int i = 0; i < GROUPS * 2; i++) {
-        float total = sum[i / 2][i % 2];
-        total += __shfl_xor_sync(0xffffffffu, total, 1);
-        total += __shfl_xor_sync(0xffffffffu, total, 2);
-        float share = total == 0.0f ? 0.0f : 1.0f / total;
-#pragma unroll
-        for (int j = 0; j < SIZE / 8; j++) {
-            result[i / 2][j][i % 2 * 2] *= share;
-            result[i / 2][j][i % 2 * 2 + 1] *= share;
-        }
-    }
-#pragma unroll
     for (int group = 0; group < GROUPS; group++) {
-        store<SIZE>(p, result[group], (float *)memory + warp * 16 * SIZE, row + group * 16, out,
-                    head_at(p.out, b, head));
+        float share[2];
+        shares_of<PARTS>(top[group], sum[group], factor, (float *)memory + WARPS * 16 * SIZE,
+                         share);
+#pragma unroll
+        for (int j = 0; j < SIZE / 8; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) result[group][j][i] *= share[i / 2];
+        store<SIZE, PARTS>(p, result[group], (float *)memory, row + group * 16, out,
+                           head_at(p.out, b, head));
         __syncwarp();
     }
 }
 
-template <int SIZE, int GROUPS, int WARPS, bool MASKED>
+template <int SIZE, int GROUPS, int WARPS, bool MASKED, int PARTS = 1>
 static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const void *q, const void *k,
                   const void *v, const void *mask, void *out, void *stream) {
     constexpr int SHARED = 2 * 2 * KEYS * SIZE * 2;
     static_assert(SHARED == QB_CUDA_ATTENTION_SHARED(SIZE), "what tactics ask for");
-    static_assert(WARPS * 16 * SIZE * 4 <= SHARED, "room for the results");
+    static_assert(WARPS * 16 * SIZE * 4 + (PARTS > 1 ? PARTS * 16 * 8 : 0) <= SHARED,
+                  "room for the results");
+    static_assert(PARTS == 1 || (PARTS == WARPS && GROUPS == 1), "a row's warps are a block");
     if (!q) // only prepares
-        return (int)cudaFuncSetAttribute(attention<SIZE, GROUPS, WARPS, MASKED>,
+        return (int)cudaFuncSetAttribute(attention<SIZE, GROUPS, WARPS, MASKED, PARTS>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
     int64_t items = (int64_t)p->batch * p->heads;
-    int32_t tiles = (p->rows + GROUPS * 16 - 1) / (GROUPS * 16), most = WARPS;
+    int32_t tiles = (p->rows + GROUPS * 16 - 1) / (GROUPS * 16), most = WARPS / PARTS;
     if (items == 0 || p->rows == 0) return 0;
     while (most > 1 && items * ((tiles + most - 1) / most) < multiprocessors) most /= 2;
     int32_t blocks = (tiles + most - 1) / most, warps = (tiles + blocks - 1) / blocks;
-    return qb_launch(attention<SIZE, GROUPS, WARPS, MASKED>, (unsigned)(items * blocks),
-                     (unsigned)warps * 32, SHARED, stream, *p, blocks, (const uint16_t *)q,
-                     (const uint16_t *)k, (const uint16_t *)v, mask, out);
+    return qb_launch(attention<SIZE, GROUPS, WARPS, MASKED, PARTS>, (unsigned)(items * blocks),
+                     (unsigned)(warps * PARTS) * 32, SHARED, stream, *p, blocks,
+                     (const uint16_t *)q, (const uint16_t *)k, (const uint16_t *)v, mask, out);
 }
 
 template <bool MASKED>
 static int launch_sized(const qb_cuda_attention *p, int32_t multiprocessors, const void *q,
                         const void *k, const void *v, const void *mask, void *out, void *stream) {
-    auto run = qb_cuda_attention_longest(p) > 64 ? launch<128, 1, 8, MASKED>
-                                                 : p->queries == 16 ? launch < 64,
-         1, MASKED ? 6 : 7, MASKED > : launch<64, 2, 4, MASKED>;
+    const bool large = qb_cuda_attention_longest(p) > 64;
+    if (p->split)
+        return (large
+                    ? launch<128, 1, 4, MASKED, 4>
+                    : launch<64, 1, 4, MASKED, 4>)(p, multiprocessors, q, k, v, mask, out, stream);
+    auto run = large ? launch<128, 1, 8, MASKED> : p->queries == 16 ? launch < 64, 1,
+         MASKED ? 6 : 7, MASKED > : launch<64, 2, 4, MASKED>;
     return run(p, multiprocessors, q, k, v, mask, out, stream);
 }
 
@@ -385,6 +435,6 @@ extern "C" int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, 
 extern "C" int qb_cuda_attention_prepare(const qb_cuda_attention *p) {
     // the way with more than the 48 KiB that a block has without asking
     if (qb_cuda_attention_longest(p) <= 64) return 0;
-    int code = launch<128, 1, 8, false>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
-    return code ? code : launch<128, 1, 8, true>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+    int code = launch_sized<false>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+    return code ? code : launch_sized<true>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
 }

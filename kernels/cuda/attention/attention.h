@@ -18,6 +18,7 @@ typedef struct qb_cuda_attention {
     int64_t mask[4];
     float scale;
     int32_t queries; /* of a warp: 16; or 32, where heads have up to 64 elements; 64: wgmma */
+    bool split;      /* four warps have the same 16 queries, each with a quarter of the keys */
     bool pairs;      /* heads lie on no multiple of eight elements, but of two */
     qb_cuda_value mask_value, out_value; /* mask dtype NONE: no mask */
 } qb_cuda_attention;

@@ -6,6 +6,7 @@
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_MASK };
 #define WGMMA 64 /* queries of a tile on wgmma */
+#define SPLIT 4  /* warps that share 16 queries */
 
 typedef struct attention_way {
     int (*prepare)(const qb_cuda_attention *p);
@@ -53,7 +54,10 @@ static bool lies_on(const qb_cuda_attention *a, int64_t n) {
 
 bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a) {
     qb_attention of;
-    *a = (qb_cuda_attention){.heads = (int32_t)p->group, .scale = p->scale, .queries = queries};
+    *a = (qb_cuda_attention){.heads = (int32_t)p->group,
+                             .scale = p->scale,
+                             .queries = queries == SPLIT ? 16 : queries,
+                             .split = queries == SPLIT};
     if (!qb_attention_of(p, &of) || !qb_cuda_is_row(&p->out)) return false;
     for (int32_t i = IN_QUERY; i <= IN_VALUE; i++)
         if (p->in[i].dtype != QB_DTYPE_F16 || p->in[i].q.n > 0 || !qb_cuda_is_row(&p->in[i]))
@@ -69,7 +73,7 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
     a->value_size = (int32_t)of.value_size;
     a->pairs = !lies_on(a, 8);
     if (!lies_on(a, 2) ||
-        qb_cuda_attention_longest(a) > (queries == 16 ? QB_CUDA_ATTENTION_SIZE : 64))
+        qb_cuda_attention_longest(a) > (a->queries == 16 ? QB_CUDA_ATTENTION_SIZE : 64))
         return false;
     if (qb_problem_has(p, IN_MASK) &&
         (!mask_of(&p->in[IN_MASK], a, a->mask) || p->in[IN_MASK].q.n > 0 ||
@@ -129,3 +133,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 ATTENTION(cuda_attention_wgmma, "attention_f16.wgmma_64", WGMMA);
 ATTENTION(cuda_attention_32, "attention_f16.mma_32x64", 32);
 ATTENTION(cuda_attention_16, "attention_f16.mma_16x64", 16);
+ATTENTION(cuda_attention_split, "attention_f16.mma_16x64_split4", SPLIT);
