@@ -36,6 +36,26 @@ bool qb_attention_of(const qb_problem *p, qb_attention *out) {
            out->keys == keys && out->rows == rows && out->value_size == value_size;
 }
 
+bool qb_attention_mask(const qb_problem *p, const qb_attention *a, int64_t step[4]) {
+    const qb_shape *mask = &p->in[3].shape;
+    const int64_t full[4] = {a->batch, p->group, a->rows, a->keys};
+    int64_t stride = 1;
+    if (mask->rank > 4) return false;
+    for (int32_t i = 0; i < 4; i++) step[i] = 0;
+    for (int32_t i = mask->rank - 1; i >= 0; i--) {
+        const int32_t to = i + 4 - mask->rank;
+        if (mask->dim[i] != 1 && mask->dim[i] != full[to]) return false;
+        step[to] = mask->dim[i] == 1 ? 0 : stride;
+        stride *= mask->dim[i];
+    }
+    return true;
+}
+
+int64_t qb_head_at(const qb_heads *heads, int64_t item, int64_t head) {
+    return heads->offset + item / heads->inner * heads->stride[0] +
+           item % heads->inner * heads->stride[1] + head * heads->stride[2];
+}
+
 /* A loop over n elements of the copy that are `step` apart, as one over what the copy reads. Those
  * of its loops that count through such elements have to follow each other in memory. */
 static bool along(const qb_strided *s, int64_t step, int64_t n, int64_t *stride) {

@@ -27,6 +27,7 @@ void qb_ref_pool(const qb_problem *p, const void *const *in, void *out, int64_t 
 void qb_ref_binary(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_unary(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_softmax(const qb_problem *p, const void *const *in, void *out);
+void qb_ref_attention(const qb_problem *p, const void *const *in, void *out);
 /* A CHAIN that qb_chain_valid accepts. */
 void qb_ref_chain(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_concat(const qb_problem *p, const void *const *in, void *out);

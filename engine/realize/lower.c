@@ -183,15 +183,31 @@ static qb_status keep_compiled(const qb_lowering *b) {
     return QB_OK;
 }
 
-/* Does a tactic of the host's backends take it? */
-static bool host_takes(const void *user, const qb_problem *problem) {
-    const qb_lowering *b = user;
+/* Does a tactic of the host's backends take it? `faster`: one that is not the definition. */
+static bool is_taken(const qb_lowering *b, const qb_problem *problem, bool faster) {
     const bool constant[QB_MAX_INPUTS] = {false};
     for (const qb_tactic *const *t = qb_tactics(); *t; t++)
         if ((*t)->kind == problem->kind && qb_lower_has(b, *t, false) &&
-            (*t)->supports(problem, constant))
+            !(faster && strcmp((*t)->backend, "ref") == 0) && (*t)->supports(problem, constant))
             return true;
     return false;
+}
+
+static bool host_takes(const void *lowering, const qb_problem *problem) {
+    return is_taken(lowering, problem, false);
+}
+
+static bool host_attends(const void *lowering, const qb_problem *problem) {
+    return problem->kind == QB_KIND_ATTENTION && is_taken(lowering, problem, true);
+}
+
+/* Attention as one step on the host. */
+static qb_status fuse_attention(qb_lowering *b) {
+    int32_t n = 0;
+    if (!b->plans) QB_TRY(qb_fuse_terms(b->cx, b->graph, &n)); /* sizes of constants vary */
+    QB_TRY(qb_fuse_attention(b->cx, b->graph, host_attends, b, &n));
+    if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
+    return QB_OK;
 }
 
 /* What runs as one step although it is several nodes. */
@@ -207,6 +223,7 @@ static qb_status fuse_nodes(qb_lowering *b) {
         QB_TRY(qb_fuse_linear(b->cx, b->graph, qb_device_takes, b, &n));
     }
     if (device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(qb_device_fuse(b));
+    if (!device && b->spec->float_type == QB_DTYPE_F32) QB_TRY(fuse_attention(b));
     if (device || b->spec->float_type == QB_DTYPE_F32)
         QB_TRY(qb_finalize_moves(b->cx, b->graph, &n));
     if (device) return QB_OK;
@@ -216,12 +233,12 @@ static qb_status fuse_nodes(qb_lowering *b) {
 }
 
 /* Elementwise operators as single steps, where nobody looks at what lies between; on a device also
- * those that only move elements. */
+ * those that only move elements, which the host's attention takes in alone. */
 static qb_status fuse_chains(qb_lowering *b) {
     const bool device = b->engine->device;
     const qb_chain_filter takes = device ? qb_device_takes : host_takes;
     if (b->spec->observable || (!device && b->spec->float_type != QB_DTYPE_F32)) return QB_OK;
-    if (device) QB_TRY(qb_fuse_views(b->cx, b->graph, takes, b, &b->groups));
+    QB_TRY(qb_fuse_views(b->cx, b->graph, device ? takes : host_attends, b, &b->groups));
     return qb_fuse_chains(b->cx, b->graph, takes, b, !device, &b->groups);
 }
 

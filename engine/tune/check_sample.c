@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/tune/check_internal.h"
+#include "kernels/heads.h"
 
 /* Multiplications, or elements, of the reference for a step. */
 #define WORK_MOST (1 << 18)
@@ -109,6 +110,31 @@ static qb_status sample_matmul(qb_ctx *cx, qb_check_sample *s, bool *taken) {
     return qb_problem_has(p, QB_IN_RESIDUAL) ? take_residual(cx, s) : QB_OK;
 }
 
+/* Some queries of the first head of the first item. */
+static qb_status sample_attention(qb_check_sample *s, bool *taken) {
+    qb_problem *p = &s->problem;
+    qb_attention *a = &p->views;
+    qb_shape *mask = &s->in[3].shape; /* whose first matrix is that head's */
+    *taken = qb_attention_of(p, a);
+    if (!*taken) return QB_OK;
+    const int64_t each = a->keys * (3 * a->size + a->value_size);
+    *taken = each > 0 && each <= (int64_t)WORK_MOST * WORK_LEAST && a->rows > 0;
+    if (!*taken) return QB_OK;
+    p->has_views = true;
+    p->group = a->batch = 1;
+    a->rows = at_most(WORK_MOST / each, a->rows);
+    s->first = a->out.offset;
+    s->of = a->out.stride[3];
+    s->run = a->value_size;
+    s->whole = false;
+    a->out = (qb_heads){.inner = 1, .stride = {0, 0, 0, a->value_size}};
+    p->out.shape = (qb_shape){.rank = 2, .dim = {a->rows, a->value_size}};
+    for (int32_t d = 0; d < 2 && mask->rank > 2; d++) mask->dim[d] = mask->dim[mask->rank - 2 + d];
+    if (mask->rank > 2) mask->rank = 2;
+    if (mask->rank == 2 && mask->dim[0] != 1) mask->dim[0] = a->rows;
+    return QB_OK;
+}
+
 /* All of it: what the reference looks at for each result counts. */
 static bool is_small(const qb_problem *p) {
     double each = 1;
@@ -134,6 +160,7 @@ qb_status qb_check_sample_of(qb_ctx *cx, const qb_problem *row, const void *cons
     if (!reference || out->run < 1 || !reference->supports(row, NULL)) return QB_OK;
     if (row->kind == QB_KIND_CONV) return sample_conv(cx, seed, out, taken);
     if (row->kind == QB_KIND_MATMUL) return sample_matmul(cx, out, taken);
+    if (row->kind == QB_KIND_ATTENTION) return sample_attention(out, taken);
     *taken = is_small(row);
     return QB_OK;
 }
@@ -184,6 +211,13 @@ static bool is_float_sum(const qb_problem *p) {
            p->in[QB_IN_DATA].dtype == QB_DTYPE_F32 && p->in[QB_IN_WEIGHT].dtype == QB_DTYPE_F32;
 }
 
+/* A weight is off by what its score is, which is a sum of products of data below 2. */
+static void add_errors_of_scores(const qb_problem *p, double largest, int64_t n, double *bound) {
+    const double terms = (double)p->views.size + 8, sum = 4 * (double)p->views.size;
+    const double error = fabs((double)p->scale) * sum * terms * ldexp(1.0, -24);
+    for (int64_t i = 0; i < n; i++) bound[i] += 4 * error * largest;
+}
+
 qb_status qb_check_bounds(qb_ctx *cx, const qb_check_sample *s, const float *expected, int bits,
                           double *bound) {
     const int64_t n = qb_shape_count(&s->problem.out.shape);
@@ -192,6 +226,7 @@ qb_status qb_check_bounds(qb_ctx *cx, const qb_check_sample *s, const float *exp
     for (int64_t i = 0; i < n; i++)
         if (fabsf(expected[i]) > largest) largest = fabs((double)expected[i]);
     for (int64_t i = 0; i < n; i++) bound[i] = 2 * step * largest + 1e-5 * largest + 1e-6;
+    if (s->problem.kind == QB_KIND_ATTENTION) add_errors_of_scores(&s->problem, largest, n, bound);
     if (!is_float_sum(&s->problem)) return QB_OK;
     QB_FREED float *sums = qb_alloc(cx, (size_t)n, sizeof *sums);
     if (!sums) return cx->code;

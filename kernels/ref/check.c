@@ -1,4 +1,5 @@
 /* Which problems the reference runs. */
+#include "kernels/heads.h"
 #include "ref_internal.h"
 
 #define TEXT_MAX 128
@@ -213,6 +214,18 @@ static qb_status check_copy(qb_ctx *cx, const qb_problem *p) {
     return QB_OK;
 }
 
+static qb_status check_attention(qb_ctx *cx, const qb_problem *p) {
+    qb_attention a;
+    int64_t mask[4];
+    if (!qb_attention_of(p, &a))
+        return qb_fail(cx, QB_STATUS_INVALID, "heads of queries, keys, values and result differ");
+    if (qb_problem_has(p, 3) && !qb_attention_mask(p, &a, mask))
+        return qb_fail(cx, QB_STATUS_INVALID, "the mask does not broadcast to the scores");
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (qb_problem_has(p, i)) QB_TRY(check_float(cx, "input", &p->in[i], false));
+    return check_float(cx, "output", &p->out, false);
+}
+
 qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     for (int32_t i = 0; i < p->n_in; i++)
         if (qb_problem_has(p, i) && !qb_shape_known(&p->in[i].shape))
@@ -235,6 +248,7 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
         QB_TRY(check_float(cx, "input", &p->in[0], p->kind == QB_KIND_UNARY));
         QB_TRY(check_float(cx, "output", &p->out, p->kind == QB_KIND_UNARY));
         return expect_shape(cx, "output", &p->in[0].shape, &p->out.shape);
+    case QB_KIND_ATTENTION: return check_attention(cx, p);
     case QB_KIND_CONCAT: return check_concat(cx, p);
     case QB_KIND_COPY: return check_copy(cx, p);
     case QB_KIND_NODE:
@@ -242,7 +256,6 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_STRIDED_COPY:
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
-    case QB_KIND_ATTENTION:
     case QB_KIND_RECURRENT:
     case QB_KIND_MATMUL_INTEGER:
     case QB_KIND_MATMUL_SCALED:

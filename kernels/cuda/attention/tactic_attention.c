@@ -27,20 +27,6 @@ typedef struct attention_state {
     int32_t multiprocessors;
 } attention_state;
 
-/* Broadcasts to [N, heads, queries, keys]. */
-static bool mask_of(const qb_desc *d, const qb_cuda_attention *p, int64_t stride[4]) {
-    const int64_t full[4] = {p->batch, p->heads, p->rows, p->keys};
-    int64_t step = 1;
-    if (!qb_cuda_is_row(d) || d->shape.rank > 4) return false;
-    for (int32_t i = d->shape.rank - 1; i >= 0; i--) {
-        int32_t to = i + 4 - d->shape.rank;
-        if (d->shape.dim[i] != 1 && d->shape.dim[i] != full[to]) return false;
-        stride[to] = d->shape.dim[i] == 1 ? 0 : step;
-        step *= d->shape.dim[i];
-    }
-    return true;
-}
-
 /* Do all heads begin at multiples of `n` elements, and end there? */
 static bool lies_on(const qb_cuda_attention *a, int64_t n) {
     const qb_heads *all[4] = {&a->q, &a->k, &a->v, &a->out};
@@ -76,8 +62,8 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
         qb_cuda_attention_longest(a) > (a->queries == 16 ? QB_CUDA_ATTENTION_SIZE : 64))
         return false;
     if (qb_problem_has(p, IN_MASK) &&
-        (!mask_of(&p->in[IN_MASK], a, a->mask) || p->in[IN_MASK].q.n > 0 ||
-         !qb_cuda_value_of(&p->in[IN_MASK], &a->mask_value)))
+        (!qb_attention_mask(p, &of, a->mask) || !qb_cuda_is_row(&p->in[IN_MASK]) ||
+         p->in[IN_MASK].q.n > 0 || !qb_cuda_value_of(&p->in[IN_MASK], &a->mask_value)))
         return false;
     if (queries == WGMMA && (a->pairs || a->keys > QB_CUDA_ATTENTION_KEYS || a->mask[2] != 0))
         return false;
