@@ -1,6 +1,7 @@
 /* The C library: include/qbench/qbench.h over the inner folders. Its handles are the inner ones. */
 #include "include/qbench/qbench.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,9 @@
 _Static_assert(QBENCH_MAX_RANK == QB_MAX_RANK, "shapes are copied");
 
 struct qbench_session {
-    qb_ctx cx;
+    qb_ctx cx; /* first: leave() finds the session by it */
     char *key; /* what cx.engine_key points to */
+    atomic_flag busy;
 };
 
 /* An engine and where it came from, for qbench_engine_save. */
@@ -27,10 +29,13 @@ struct qbench_engine {
     qb_engine *engine;
     char *model;
     qb_plugins *plugins; /* its operators; a reference */
+    atomic_int users;    /* the program and the contexts: the last one frees it */
 };
 
 struct qbench_context {
     qb_context *context;
+    qbench_engine *engine; /* one of its users */
+    atomic_flag busy;
 };
 
 struct qbench_inputs {
@@ -58,26 +63,36 @@ typedef struct needed {
     const void *pointer;
 } needed;
 
-/* Begins a call: the session's context, without the error of an earlier call. NULL where the call
- * ends as QBENCH_INVALID: an argument is missing, which is the session's error, or the session is.
- */
+/* Begins a call: the session's context, without the error of an earlier call; leave() ends it. NULL
+ * where the call ends as QBENCH_INVALID: an argument is missing, which is the session's error, or
+ * the session is, or another thread is in a call with it, whose text is left alone. */
 static qb_ctx *begin(qbench_session *session, const char *function, const needed *argument, int n) {
-    if (!session) return NULL;
+    if (!session || atomic_flag_test_and_set_explicit(&session->busy, memory_order_acquire))
+        return NULL;
     qb_ctx_clear(&session->cx);
     for (int i = 0; i < n; i++)
         if (!argument[i].pointer) {
             qb_fail(&session->cx, QB_STATUS_INVALID, "%s: %s: expected a pointer, got NULL",
                     function, argument[i].name);
+            atomic_flag_clear_explicit(&session->busy, memory_order_release);
             return NULL;
         }
     return &session->cx;
+}
+
+static void leave(qb_ctx *const *cx) {
+    if (*cx)
+        atomic_flag_clear_explicit(&((qbench_session *)(void *)*cx)->busy, memory_order_release);
 }
 
 const char *qbench_version(void) { return QB_VERSION; }
 
 qbench_session *qbench_session_create(void) {
     qbench_session *session = calloc(1, sizeof *session);
-    if (session) qb_ctx_init(&session->cx);
+    if (session) {
+        qb_ctx_init(&session->cx);
+        atomic_flag_clear(&session->busy);
+    }
     return session;
 }
 
@@ -88,7 +103,7 @@ void qbench_session_free(qbench_session *session) {
 }
 
 qbench_status qbench_session_trust(qbench_session *session, const char *key, int no_machine_code) {
-    qb_ctx *const cx = begin(session, __func__, NULL, 0);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, NULL, 0);
     if (!cx) return QBENCH_INVALID;
     char *copy = key ? qb_strdup(cx, key) : NULL;
     if (key && !copy) return outer(cx->code);
@@ -105,7 +120,7 @@ const char *qbench_error(const qbench_session *session) {
 
 qbench_status qbench_plugin_load(qbench_session *session, const char *path) {
     const needed arguments[] = {{"path", path}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 1);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 1);
     if (!cx) return QBENCH_INVALID;
     qb_status status = cx->plugins ? QB_OK : qb_plugins_create(cx, &cx->plugins);
     return outer(status == QB_OK ? qb_plugins_load(cx, cx->plugins, path) : status);
@@ -122,14 +137,15 @@ static qb_status wrap_engine(qb_ctx *cx, qb_engine *inner, const char *path, qbe
         qb_engine_free(inner);
         return cx->code;
     }
-    *engine = (qbench_engine){inner, model, qb_plugins_retain(cx->plugins)};
+    *engine = (qbench_engine){
+        .engine = inner, .model = model, .plugins = qb_plugins_retain(cx->plugins), .users = 1};
     *out = engine;
     return QB_OK;
 }
 
 qbench_status qbench_engine_load(qbench_session *session, const char *path, qbench_engine **out) {
     const needed arguments[] = {{"path", path}, {"out", out}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
     qb_engine *inner;
     qb_status status = qb_engine_load(cx, path, &inner);
@@ -256,7 +272,7 @@ qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path
                                   const qbench_build_options *options, qbench_engine **out) {
     static const qbench_build_options usual = {0};
     const needed arguments[] = {{"onnx_path", onnx_path}, {"out", out}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
     qb_engine *inner;
     qb_status status = build(cx, onnx_path, options ? options : &usual, &inner);
@@ -266,14 +282,14 @@ qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path
 qbench_status qbench_engine_save(qbench_session *session, const qbench_engine *engine,
                                  const char *path) {
     const needed arguments[] = {{"engine", engine}, {"path", path}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
     const qb_engine_origin origin = {.model = engine->model};
     return outer(qb_engine_save(cx, engine->engine, &origin, path));
 }
 
 void qbench_engine_free(qbench_engine *engine) {
-    if (!engine) return;
+    if (!engine || atomic_fetch_sub_explicit(&engine->users, 1, memory_order_acq_rel) > 1) return;
     qb_engine_free(engine->engine);
     qb_plugins_release(engine->plugins);
     QB_FREE_ALL(engine->model, engine);
@@ -326,22 +342,39 @@ qbench_status qbench_engine_output(const qbench_engine *engine, int32_t i, qbenc
 qbench_status qbench_context_create(qbench_session *session, const qbench_engine *engine,
                                     qbench_context **out) {
     const needed arguments[] = {{"engine", engine}, {"out", out}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
     qbench_context *context = qb_alloc(cx, 1, sizeof *context);
     if (!context) return QBENCH_NOMEM;
     qb_status status = qb_context_create(cx, engine->engine, &context->context);
-    if (status == QB_OK)
+    if (status == QB_OK) {
+        context->engine = (qbench_engine *)(uintptr_t)engine; /* its count alone is changed */
+        atomic_fetch_add_explicit(&context->engine->users, 1, memory_order_relaxed);
+        atomic_flag_clear(&context->busy);
         *out = context;
-    else
+    } else {
         qb_free(context);
+    }
     return outer(status);
 }
 
 void qbench_context_free(qbench_context *context) {
     if (!context) return;
     qb_context_free(context->context);
+    qbench_engine_free(context->engine);
     qb_free(context);
+}
+
+/* A context has one set of activations: a second thread in it would give both wrong results. */
+static qb_status enter(qb_ctx *cx, qbench_context *context) {
+    return atomic_flag_test_and_set_explicit(&context->busy, memory_order_acquire)
+               ? qb_fail(cx, QB_STATUS_INVALID,
+                         "context: another thread is in a call with it; each needs its own")
+               : QB_OK;
+}
+
+static void exit_context(qbench_context *context) {
+    atomic_flag_clear_explicit(&context->busy, memory_order_release);
 }
 
 static const qb_engine *engine_of(const qbench_context *context) {
@@ -382,9 +415,13 @@ static qb_status set_shapes(qb_ctx *cx, qb_context *context, const int64_t *cons
 qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context *context,
                                         const int64_t *const *dim) {
     const needed arguments[] = {{"context", context}, {"dim", dim}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
-    return outer(set_shapes(cx, context->context, dim));
+    qb_status status = enter(cx, context);
+    if (status != QB_OK) return outer(status);
+    status = set_shapes(cx, context->context, dim);
+    exit_context(context);
+    return outer(status);
 }
 
 static bool overlap(const char *a, const qb_desc *of_a, const char *b, const qb_desc *of_b) {
@@ -415,10 +452,13 @@ static qb_status check_apart(qb_ctx *cx, const qb_engine *e, const void *const *
 qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                  const void *const *inputs, void *const *outputs) {
     const needed arguments[] = {{"context", context}, {"inputs", inputs}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
-    qb_status status = check_apart(cx, engine_of(context), inputs, outputs);
+    qb_status status = enter(cx, context);
+    if (status != QB_OK) return outer(status);
+    status = check_apart(cx, engine_of(context), inputs, outputs);
     if (status == QB_OK) status = qb_context_run(cx, context->context, inputs, outputs);
+    exit_context(context);
     return outer(status);
 }
 
@@ -427,7 +467,7 @@ qbench_status qbench_context_run(qbench_session *session, qbench_context *contex
 qbench_status qbench_inputs_load(qbench_session *session, const char *sidecar_path,
                                  qbench_inputs **out) {
     const needed arguments[] = {{"sidecar_path", sidecar_path}, {"out", out}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 2);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 2);
     if (!cx) return QBENCH_INVALID;
     qbench_inputs *inputs = qb_alloc(cx, 1, sizeof *inputs);
     if (!inputs) return QBENCH_NOMEM;
@@ -464,7 +504,7 @@ qbench_status qbench_inputs_image(qbench_session *session, const qbench_inputs *
                                   const char *image_path, int32_t height, int32_t width, float *out,
                                   size_t n) {
     const needed arguments[] = {{"inputs", inputs}, {"image_path", image_path}, {"out", out}};
-    qb_ctx *const cx = begin(session, __func__, arguments, 3);
+    QB_RELEASED(leave) qb_ctx *const cx = begin(session, __func__, arguments, 3);
     if (!cx) return QBENCH_INVALID;
     const qb_preprocess *preprocess = &inputs->sidecar.preprocess;
     const int32_t channels = qb_preprocess_channels(preprocess);

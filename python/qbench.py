@@ -135,7 +135,8 @@ class _Session:
 
     def check(self, status):
         if status:
-            raise Error(status, _lib.qbench_error(self.handle).decode("utf-8", "replace"))
+            text = _lib.qbench_error(self.handle).decode("utf-8", "replace")
+            raise Error(status, text or "another thread is in a call with it: use one each")
 
     def make(self, function, *arguments):
         """Calls a function whose last argument is the place of a new handle."""

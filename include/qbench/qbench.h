@@ -3,8 +3,9 @@
  *
  * Handles are opaque. A session carries the text of the last error and belongs to one thread at a
  * time; an engine is immutable and may be shared by any number of threads, each with its own
- * session and context. Every call that can fail returns QBENCH_OK (0) or a status, and its outputs
- * are set only on success. Names returned live as long as the handle that they came from.
+ * session and context; one that another thread is using is QBENCH_INVALID. Every call that can fail
+ * returns QBENCH_OK (0) or a status, and its outputs are set only on success. Names returned live
+ * as long as the handle that they came from.
  *
  * A pointer that is NULL is QBENCH_INVALID where nothing here says what NULL means, and the error
  * has its name. Functions that return no status answer as for nothing: "", 0, "cpu" or NULL. */
@@ -127,7 +128,7 @@ QBENCH_API qbench_status qbench_engine_build(qbench_session *session, const char
 /* Writes the engine to a file, atomically. */
 QBENCH_API qbench_status qbench_engine_save(qbench_session *session, const qbench_engine *engine,
                                             const char *path);
-/* Accepts NULL. Its contexts must be gone. */
+/* Accepts NULL. What contexts need of it lives as long as they do. */
 QBENCH_API void qbench_engine_free(qbench_engine *engine);
 
 /* "cuda" when at least one step runs on a GPU, else "cpu". */

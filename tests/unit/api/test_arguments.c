@@ -2,9 +2,12 @@
  * that names the argument; what was set before stays. */
 #include "qb_test.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <qbench/qbench.h>
@@ -217,6 +220,87 @@ static void outputs_that_overlap(void **state) {
     qbench_engine_free(engine);
 }
 
+typedef struct runner {
+    qbench_session *session;
+    qbench_context *context;
+    atomic_int *refused; /* of both runners; they end at the first */
+    bool wrong;
+} runner;
+
+/* Runs until a call is refused: here, or in the other thread. */
+static void *run_until_refused(void *user) {
+    runner *r = user;
+    const float x[12] = {-1, 2, -3, 4, 5, -6, 7, -8, 9, 10, -11, 12};
+    const time_t end = time(NULL) + 20;
+    while (*r->refused == 0 && time(NULL) < end) {
+        float y[12] = {0};
+        const void *in[] = {x};
+        void *out[] = {y};
+        const qbench_status status = qbench_context_run(r->session, r->context, in, out);
+        for (int i = 0; i < 12 && status == QBENCH_OK; i++)
+            r->wrong = r->wrong || y[i] != (x[i] > 0 ? x[i] : 0);
+        if (status != QBENCH_OK) ++*r->refused;
+        r->wrong = r->wrong || (status != QBENCH_OK && status != QBENCH_INVALID);
+    }
+    return NULL;
+}
+
+/* Two threads in one context, each with a session, or in one session with a context each: one is
+ * refused, and nobody gets a wrong result. */
+static void two_threads_in_one_handle(void **state) {
+    fixture *f = *state;
+    const int64_t three[] = {3, 4};
+    const int64_t *dim[] = {three};
+    for (int shared_session = 0; shared_session < 2; shared_session++) {
+        atomic_int refused = 0;
+        qbench_session *session = qbench_session_create();
+        qbench_context *context;
+        assert_int_equal(qbench_context_create(session, f->engine, &context), QBENCH_OK);
+        assert_int_equal(qbench_context_set_shapes(session, context, dim), QBENCH_OK);
+        assert_int_equal(qbench_context_set_shapes(f->session, f->context, dim), QBENCH_OK);
+        runner r[] = {{f->session, f->context, &refused, false},
+                      {shared_session ? f->session : session, shared_session ? context : f->context,
+                       &refused, false}};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, run_until_refused, &r[1]), 0);
+        run_until_refused(&r[0]);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(refused > 0 && !r[0].wrong && !r[1].wrong);
+        if (!shared_session) {
+            const char *text[] = {qbench_error(session), qbench_error(f->session)};
+            assert_true(strstr(text[0], "another thread") || strstr(text[1], "another thread"));
+        }
+        qbench_context_free(context);
+        qbench_session_free(session);
+    }
+}
+
+/* The engine lives until its last context is gone, whoever lets go first. */
+static void an_engine_freed_before_its_contexts(void **state) {
+    fixture *f = *state;
+    const float x[4] = {-1, 2, -3, 4};
+    float y[4] = {0};
+    const void *in[] = {x};
+    void *out[] = {y};
+    const qbench_build_options options = {.threads = 1, .batch = 1};
+    qbench_engine *engine;
+    qbench_context *context[2];
+    qbench_tensor input;
+    FILE *file = fopen(f->path, "wb");
+    assert_true(file && fwrite(model, 1, sizeof model, file) == sizeof model && !fclose(file));
+    assert_int_equal(qbench_engine_build(f->session, f->path, &options, &engine), QBENCH_OK);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(qbench_context_create(f->session, engine, &context[i]), QBENCH_OK);
+    qbench_engine_free(engine);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(qbench_context_run(f->session, context[i], in, out), QBENCH_OK);
+        assert_true(y[0] == 0 && y[1] == 2 && y[2] == 0 && y[3] == 4);
+        assert_int_equal(qbench_context_input(context[i], 0, &input), QBENCH_OK);
+        assert_string_equal(input.name, "x");
+        qbench_context_free(context[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_session),
@@ -226,6 +310,8 @@ int main(void) {
         cmocka_unit_test(after_an_error),
         cmocka_unit_test(memory_that_overlaps),
         cmocka_unit_test(outputs_that_overlap),
+        cmocka_unit_test(two_threads_in_one_handle),
+        cmocka_unit_test(an_engine_freed_before_its_contexts),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
