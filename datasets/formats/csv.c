@@ -75,6 +75,15 @@ static int find_column(const cells *row, const char *const *names) {
     return -1;
 }
 
+/* Which of two columns of one name counts would be chance. */
+static qb_status check_once(const table *t, const cells *row, int column) {
+    for (int i = column + 1; column >= 0 && i < row->n; i++)
+        if (strcasecmp(row->cell[i], row->cell[column]) == 0)
+            return qb_fail(t->cx, QB_STATUS_FORMAT, "line 1: columns %d and %d are both '%s'",
+                           column + 1, i + 1, row->cell[column]);
+    return QB_OK;
+}
+
 /* Which columns count. *head: the first row holds names. */
 static qb_status find_columns(table *t, const cells *row, bool *head) {
     static const char *const paths[] = {"path",     "file",  "filename",   "file_name",
@@ -85,6 +94,8 @@ static qb_status find_columns(table *t, const cells *row, bool *head) {
     t->path = find_column(row, paths);
     t->label = find_column(row, labels);
     *head = t->path >= 0 || t->label >= 0;
+    QB_TRY(check_once(t, row, t->path));
+    QB_TRY(check_once(t, row, t->label));
     for (int i = 0; t->path < 0 && i < row->n; i++)
         if (qb_name_is_image(row->cell[i])) t->path = i;
     if (!*head && t->path >= 0 && row->n == 2) t->label = 1 - t->path;

@@ -251,9 +251,15 @@ qb_status qb_expand_scan(qb_expander *e, qb_frame *f, const Onnx__NodeProto *nod
     if (l.body->n_input != node->n_input || l.body->n_output != node->n_output ||
         node->n_output < l.n_carried)
         return QB_OK;
-    for (size_t i = l.n_carried; i < node->n_input && l.trips < 0; i++)
-        l.trips =
+    for (size_t i = l.n_carried; i < node->n_input; i++) {
+        const int64_t length =
             length_of(e, qb_frame_find(f, node->input[i]), item(attrs.in_axes, i - l.n_carried));
+        if (length >= 0 && l.trips >= 0 && length != l.trips)
+            return qb_fail(e->cx, QB_STATUS_FORMAT,
+                           "input '%s' is gone through in %lld items, those before it in %lld",
+                           node->input[i], (long long)length, (long long)l.trips);
+        if (length >= 0) l.trips = length;
+    }
     l.n_gathered = node->n_output - l.n_carried;
     QB_TRY(check_directions(e->cx, attrs.in_reversed, (size_t)attrs.n_inputs));
     QB_TRY(check_directions(e->cx, attrs.out_reversed, l.n_gathered));

@@ -156,4 +156,10 @@ complains "'nowhere', the first image, is neither in"
 printf 'a,b,c\n1,2,3\n' >wrong.csv
 expect 1 "$QBENCH" compare fp32 --data wrong.csv $brief
 complains "expected a column 'path'"
+printf 'image,label,Label\n1,2,3\n' >wrong.csv # which of them counts is chance
+expect 1 "$QBENCH" compare fp32 --data wrong.csv $brief
+complains "line 1: columns 2 and 3 are both 'label'"
+printf 'path,label,path\n1,2,3\n' >wrong.csv
+expect 1 "$QBENCH" compare fp32 --data wrong.csv $brief
+complains "line 1: columns 1 and 3 are both 'path'"
 done_testing

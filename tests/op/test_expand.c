@@ -141,6 +141,8 @@ static void contradictions_are_named(void **state) {
          "node 0 Scan: scan_input_directions: expected 0 or 1, got 7"},
         {QB_STATUS_FORMAT, CORPUS "scan_two_ways.onnx",
          "scan_output_directions: expected 1 values, got 2"},
+        {QB_STATUS_FORMAT, CORPUS "scan_of_unlike.onnx",
+         "node 0 Scan: input 'w' is gone through in 3 items, those before it in 4"},
         {QB_STATUS_INVALID, CORPUS "error_in_functions.onnx",
          "Transpose 'call/to g/h/last': attribute perm: expected a permutation"},
         {QB_STATUS_FORMAT, CORPUS "function_of_nothing.onnx",
