@@ -7,16 +7,26 @@
 #include "eval/targets.h"
 #include "kernels/ref.h"
 
+int64_t qb_best_of(const float *score, int64_t n, int64_t step) {
+    int64_t best = 0;
+    bool tie = false, answered = true;
+    for (int64_t i = 0; i < n; i++) {
+        const float v = score[i * step], most = score[best * step];
+        answered = answered && !isnan(v);
+        tie = tie || (i > 0 && v == INFINITY && most == INFINITY);
+        if (v > most) best = i;
+    }
+    return answered && !tie ? best : QB_NO_ANSWER;
+}
+
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
                   qb_answer *out) {
     qb_answer a = {
         .label = label, .label_rank = -1, .size = n, .divergence = NAN, .target_square = NAN};
-    int64_t best = 0, ahead = 0;
-    const bool ranked = label >= 0 && label < n;
-    bool answered = true;
+    int64_t ahead = 0;
+    const int64_t best = qb_best_of(output, n, 1);
+    const bool ranked = label >= 0 && label < n, answered = best != QB_NO_ANSWER;
     for (int64_t i = 0; i < n; i++) {
-        answered = answered && !isnan(output[i]);
-        if (output[i] > output[best]) best = i;
         if (ranked) ahead += output[i] > output[label] || (output[i] == output[label] && i < label);
         const double ref = reference[i], value = output[i], error = value - ref;
         a.ref_square += ref * ref;
@@ -26,14 +36,14 @@ void qb_answer_of(const float *output, const float *reference, int64_t n, int32_
         a.max_error = fmax(a.max_error, fabs(error));
         a.ref_max = fmax(a.ref_max, fabs(ref));
     }
-    a.top1 = answered ? (int32_t)best : QB_NO_ANSWER;
+    a.top1 = (int32_t)best;
     if (ranked) a.label_rank = answered ? (int32_t)ahead : INT32_MAX;
     *out = a;
 }
 
 void qb_answer_of_class(float output, float reference, int32_t label, qb_answer *out) {
     qb_answer_of(&output, &reference, 1, label, out);
-    out->top1 = (int32_t)output;
+    out->top1 = output >= 0 && output < 0x1p31F ? (int32_t)output : QB_NO_ANSWER;
     out->label_rank = label < 0 ? -1 : out->top1 == label ? 0 : INT32_MAX;
 }
 
@@ -47,6 +57,7 @@ typedef struct scratch {
     qb_tensor *seen; /* [n]: what options.outputs gets */
     float **wide;    /* [n]: the memory behind it */
     char **typed;    /* [n]: of outputs of other types */
+    bool nan;        /* an output that is not scored, but shown, holds NaN */
     size_t *wide_capacity, *typed_capacity;
 } scratch;
 
@@ -79,6 +90,12 @@ static qb_status place_outputs(qb_ctx *cx, const collector *c, scratch *s, const
     return QB_OK;
 }
 
+static bool holds_nan(const float *v, int64_t n) {
+    bool nan = false;
+    for (int64_t i = 0; i < n; i++) nan |= isnan(v[i]) != 0;
+    return nan;
+}
+
 /* Shows them to whoever wants to see them, all in f32. */
 static qb_status show_outputs(qb_ctx *cx, const collector *c, scratch *s,
                               const qb_stream_sample *sample, int32_t e, float *scored) {
@@ -88,9 +105,10 @@ static qb_status show_outputs(qb_ctx *cx, const collector *c, scratch *s,
         const qb_desc *desc = qb_engine_output(engine, i);
         s->seen[i].desc.shape = qb_context_output_shape(sample->context[e], i);
         if (i == c->logits[e]) s->seen[i].data = scored;
-        if (i == c->logits[e] || desc->dtype == QB_DTYPE_F32) continue;
-        for (int64_t k = 0; k < qb_shape_count(&desc->shape); k++)
+        if (i == c->logits[e]) continue;
+        for (int64_t k = 0; desc->dtype != QB_DTYPE_F32 && k < qb_shape_count(&desc->shape); k++)
             s->wide[i][k] = (float)qb_number_get(desc->dtype, s->typed[i], k);
+        s->nan = s->nan || holds_nan(s->wide[i], qb_shape_count(&s->seen[i].desc.shape));
     }
     return c->options->outputs(cx, c->options->user, e, sample->index, s->seen, n);
 }
@@ -105,6 +123,7 @@ static qb_status run_engine(qb_ctx *cx, const collector *c, const qb_stream_samp
     *n = qb_shape_count(&desc->shape);
     QB_TRY(qb_grow(cx, output, capacity, (size_t)*n + 1, sizeof **output));
     if (converts) QB_TRY(qb_grow(cx, &s->raw, &s->raw_capacity, qb_desc_bytes(desc) + 1, 1));
+    s->nan = false;
     if (c->options->outputs) QB_TRY(place_outputs(cx, c, s, sample->engine[e], e));
     s->outputs[c->logits[e]] = converts ? s->raw : (void *)*output;
     qb_status status = qb_context_run(cx, sample->context[e], sample->inputs, s->outputs);
@@ -164,6 +183,7 @@ static void score(const collector *c, const qb_stream_sample *sample, int32_t e,
         qb_answer_of(output, reference, n, sample->label, answer);
     if (qb_output_kind_of(desc->dtype, &desc->shape) == QB_OUTPUT_CLASSES && n > 1)
         answer->divergence = divergence_of(reference, output, n);
+    if (c->scratch[sample->worker].nan) answer->top1 = QB_NO_ANSWER;
     score_target(c, sample, output, answer);
 }
 

@@ -22,7 +22,8 @@ qb_output_kind qb_output_kind_of(qb_dtype dtype, const qb_shape *shape);
 
 /* What one engine answered for one sample: enough for every per-sample metric, in fixed memory.
  * Sums run over the whole output (logits: the value before a final Softmax or ArgMax). An output
- * with a NaN in it is no answer: it is right about nothing and agrees with nothing. */
+ * with a NaN or several +infinities in it is no answer: it is right about nothing and agrees with
+ * nothing. */
 typedef struct qb_answer {
     int32_t label;        /* -1 unknown */
     int32_t top1;         /* ties: the lower class index; QB_NO_ANSWER */
@@ -39,6 +40,10 @@ typedef struct qb_answer {
     double target_square; /* sum of squared differences from the target, in pixels of 0..255; NaN
                              without targets. See eval/targets.h */
 } qb_answer;
+
+/* The place of the largest of n scores, `step` apart (ties: the lower index). QB_NO_ANSWER where
+ * one is NaN or several are +infinity: which of them is the answer is chance. */
+int64_t qb_best_of(const float *score, int64_t n, int64_t step);
 
 /* A metric's value with its 95 % confidence interval (NaN where there is none). */
 typedef struct qb_estimate {

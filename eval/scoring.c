@@ -1,6 +1,7 @@
 /* From the answers to the rows of a record: metrics with intervals, who was right where the other
  * was not, classes, and the samples that suffer most. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,16 +21,28 @@ typedef struct scorer {
     int32_t row;
 } scorer;
 
-/* An engine that computes NaN is broken, whatever its other answers are worth. */
+/* An engine that computes NaN is broken, whatever its other answers are worth. One infinity is
+ * ahead, or behind, as any number would be. */
 static qb_status warn_of_nan(qb_ctx *cx, const char *precision, const scorer *s, qb_run *run) {
-    int64_t bad = 0;
-    for (int64_t i = 0; i < s->n; i++) bad += s->answer[i].top1 == QB_NO_ANSWER;
+    int64_t bad = 0, infinite = 0;
+    char text[256];
+    for (int64_t i = 0; i < s->n; i++) {
+        bad += s->answer[i].top1 == QB_NO_ANSWER;
+        infinite += s->answer[i].top1 != QB_NO_ANSWER && isinf(s->answer[i].out_square);
+    }
+    if (infinite > 0)
+        QB_TRY(qb_warning_add(cx, run, "infinite", precision,
+                              "%s: the output of %lld of %lld samples holds an infinity: it has no "
+                              "signal-to-noise ratio",
+                              precision, (long long)infinite, (long long)s->n));
     if (bad == 0) return QB_OK;
-    qb_warn(cx, "%s: the output of %lld of %lld samples holds NaN: counted as wrong", precision,
-            (long long)bad, (long long)s->n);
-    return qb_warning_add(cx, run, "nan", precision,
-                          "%s: the output of %lld of %lld samples holds NaN: counted as wrong",
-                          precision, (long long)bad, (long long)s->n);
+    snprintf(
+        text, sizeof text,
+        "%s: the output of %lld of %lld samples holds NaN, several infinities or a class below "
+        "0: counted as wrong",
+        precision, (long long)bad, (long long)s->n);
+    qb_warn(cx, "%s", text);
+    return qb_warning_add(cx, run, "nan", precision, "%s", text);
 }
 
 /* ---- metrics ---- */

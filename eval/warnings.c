@@ -138,10 +138,30 @@ static qb_status of_latency(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
     return QB_OK;
 }
 
+/* The classes that occur; where that is one, those that were answered in its place as well. */
+static int32_t guessed_among(const qb_run_row *row) {
+    int32_t n = row->n_recall;
+    for (int32_t i = 0; row->n_recall == 1 && i < row->n_confusion; i++)
+        n += row->confusion[i].answer >= 0;
+    return n;
+}
+
+/* A segmentation that finds no class but one, whatever the images show. */
+static bool finds_one_class(const qb_run *run) {
+    const qb_run_row *first = &run->row[0];
+    int32_t occur = 0, found = 0;
+    for (int32_t i = 0; i < first->n_per_class; i++) {
+        occur += first->per_class[i].n > 0;
+        found += first->per_class[i].value > 0;
+    }
+    return run->task && strcmp(run->task, "segment") == 0 && occur > 1 && found < 2;
+}
+
 /* Right no more often than guessing among the classes that occur: then the labels are other numbers
  * than the model's, or its input is prepared otherwise, and every accuracy is noise. */
 static qb_status of_labels(qb_ctx *cx, qb_run *run) {
     const qb_run_row *first = &run->row[0];
+    const int32_t classes = guessed_among(first);
     const qb_interval ci = qb_run_metric_ci(first, "top1");
     const qb_run_metric *ap = qb_run_metric_find(first, "ap");
     if (ap && ap->value < 1)
@@ -149,12 +169,21 @@ static qb_status of_labels(qb_ctx *cx, qb_run *run) {
                               "%s: AP %.2f %% is no more than chance: do category_ids, preprocess "
                               "and detection say what the model means?",
                               first->precision, ap->value);
-    if (first->n_recall < 2 || !(ci.lo <= 100.0 / first->n_recall)) return QB_OK;
+    if (finds_one_class(run))
+        return qb_warning_add(cx, run, "chance", "",
+                              "%s: one class alone is found: are the inputs prepared as in "
+                              "training, and is the output the right one?",
+                              first->precision);
+    if (classes == 1)
+        QB_TRY(qb_warning_add(cx, run, "one-class", "",
+                              "all samples are of one class, and all are right: a model that "
+                              "answers nothing else would be, too"));
+    if (classes < 2 || !(ci.lo <= 100.0 / classes)) return QB_OK;
     return qb_warning_add(cx, run, "chance", "",
                           "%s: top-1 %.2f %% over %d classes is no more than chance: do the labels "
                           "number the classes as the model does (--labels), and are the inputs "
                           "prepared as in training?",
-                          first->precision, first->top1, first->n_recall);
+                          first->precision, first->top1, classes);
 }
 
 /* A row may be slow for want of a kernel: nobody may take that for the backend's speed. */

@@ -220,7 +220,8 @@ out:
 
 /* ---- one image ---- */
 
-/* The class of each pixel of the output. One channel holds the second class's probability, or its
+/* The class of each pixel of the output; IGNORED, which is never right, where there is none. One
+ * channel holds the second class's probability, or its
  * logit where values leave 0 to 1. */
 static void classify(const state *s, const float *v, const plane *p, uint8_t *mask) {
     double threshold = s->data.settings->segment.threshold;
@@ -237,11 +238,10 @@ static void classify(const state *s, const float *v, const plane *p, uint8_t *ma
             if (s->whole)
                 best = *at >= 0 && *at < (float)s->classes ? (int64_t)*at : IGNORED;
             else if (p->channels == 1)
-                best = *at > threshold;
+                best = isnan(*at) ? QB_NO_ANSWER : *at > threshold;
             else
-                for (int64_t k = 1; k < p->channels; k++)
-                    if (at[k * p->step] > at[best * p->step]) best = k;
-            mask[y * p->width + x] = (uint8_t)best;
+                best = qb_best_of(at, p->channels, p->step);
+            mask[y * p->width + x] = (uint8_t)(best == QB_NO_ANSWER ? IGNORED : best);
         }
 }
 
@@ -398,7 +398,7 @@ static void count_same(state *s, int32_t engine, int64_t index, uint8_t *mask, i
         s->all[index] = n;
     }
     for (int64_t i = 0; s->all[index] == n && i < n; i++)
-        s->same[engine * s->samples + index] += mask[i] == s->mask[index][i];
+        s->same[engine * s->samples + index] += mask[i] == s->mask[index][i] && mask[i] != IGNORED;
     if (engine > 0) qb_free(mask);
     if (engine == s->data.n_engines - 1) {
         qb_free(s->mask[index]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "eval/eval.h"
 #include "eval/task.h"
 #include "kernels/ref.h"
 
@@ -162,13 +163,6 @@ static double nats_of(const float *v, int64_t n, int64_t token) {
     return most + log(sum) - (double)v[token];
 }
 
-static int32_t best_of(const float *v, int64_t n) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-        if (v[i] > v[best]) best = i;
-    return (int32_t)best;
-}
-
 static void count(state *s, int32_t engine, int64_t index, const float *v, int64_t places,
                   int64_t vocabulary, const int64_t *truth) {
     counts *c = &s->count[engine * s->samples + index];
@@ -176,9 +170,9 @@ static void count(state *s, int32_t engine, int64_t index, const float *v, int64
     int64_t told = 0;
     for (int64_t t = 0; t < places; t++) {
         const float *row = v + t * vocabulary;
-        const int32_t best = best_of(row, vocabulary);
+        const int32_t best = (int32_t)qb_best_of(row, vocabulary, 1);
         if (engine == 0) first[t] = best;
-        c->same += best == first[t];
+        c->same += best == first[t] && best != QB_NO_ANSWER;
         if (truth[t] < 0 || truth[t] >= vocabulary) continue;
         told++;
         c->right += best == truth[t];
