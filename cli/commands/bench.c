@@ -1,4 +1,5 @@
 /* qbench bench: how fast a model runs, with trtexec's options and definitions. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #include "cli/settings/inputs.h"
 #include "cli/settings/precision.h"
 #include "cli/settings/trust.h"
+#include "kernels/ref.h"
 
 typedef struct options {
     qb_common common;
@@ -231,45 +233,66 @@ static int64_t items(const qb_engine *engine) {
 
 /* ---- outputs ---- */
 
-static json_t *numbers(const qb_desc *desc, const void *data) {
-    json_t *list = json_array();
-    const int64_t n = qb_shape_count(&desc->shape);
-    for (int64_t i = 0; i < n; i++) {
-        json_t *value = NULL;
-        switch (desc->dtype) {
-        case QB_DTYPE_F32: value = json_real(((const float *)data)[i]); break;
-        case QB_DTYPE_F64: value = json_real(((const double *)data)[i]); break;
-        case QB_DTYPE_F16: value = json_real(qb_f16_to_f32(((const uint16_t *)data)[i])); break;
-        case QB_DTYPE_S64: value = json_integer(((const int64_t *)data)[i]); break;
-        case QB_DTYPE_S32: value = json_integer(((const int32_t *)data)[i]); break;
-        case QB_DTYPE_U8:
-        case QB_DTYPE_BOOL: value = json_integer(((const uint8_t *)data)[i]); break;
-        case QB_DTYPE_S8: value = json_integer(((const int8_t *)data)[i]); break;
-        default: break;
-        }
-        json_array_append_new(list, value ? value : json_null()); /* NaN has no JSON either */
-    }
-    return list;
-}
-
-static json_t *outputs_json(const qb_engine *engine, const qb_context *context,
-                            void *const *outputs) {
-    json_t *list = json_array();
-    for (int32_t i = 0; i < qb_engine_n_outputs(engine); i++) {
-        const qb_desc desc = {.dtype = qb_engine_output(engine, i)->dtype,
-                              .shape = qb_context_output_shape(context, i)};
-        char shape[128];
-        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:o}", "name",
-                                              qb_json_text(qb_engine_output_name(engine, i)),
-                                              "dtype", qb_dtype_text(desc.dtype), "dimensions",
-                                              qb_shape_text(&desc.shape, shape, sizeof shape),
-                                              "values", numbers(&desc, outputs[i])));
-    }
-    return list;
-}
-
 #define FLOAT_DIGITS 9
+#define DOUBLE_DIGITS 17
 #define TIME_DIGITS 12 /* nanoseconds of a quarter of an hour, in ms */
+
+/* One number of an output. JSON has neither NaN nor infinities. */
+static void write_number(FILE *to, qb_dtype dtype, const void *data, int64_t i) {
+    const size_t digits = dtype == QB_DTYPE_F64 ? DOUBLE_DIGITS : FLOAT_DIGITS;
+    if (qb_dtype_is_float(dtype)) {
+        json_auto_t *value = json_real(qb_number_get(dtype, data, i));
+        if (value)
+            json_dumpf(value, to, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        else
+            fputs("null", to);
+    } else if (dtype == QB_DTYPE_U64) {
+        fprintf(to, "%" PRIu64, ((const uint64_t *)data)[i]);
+    } else {
+        fprintf(to, "%" PRId64,
+                dtype == QB_DTYPE_S64 ? ((const int64_t *)data)[i]
+                                      : (int64_t)qb_number_get(dtype, data, i));
+    }
+}
+
+/* Number by number: as one JSON value in memory they would take fifty times their bytes. */
+static qb_status write_outputs(qb_ctx *cx, FILE *to, const qb_engine *engine,
+                               const qb_context *context, void *const *outputs) {
+    const int32_t n = qb_engine_n_outputs(engine);
+    fputs(n > 0 ? "[\n" : "[", to);
+    for (int32_t i = 0; i < n; i++) {
+        const qb_dtype dtype = qb_engine_output(engine, i)->dtype;
+        const qb_shape shape = qb_context_output_shape(context, i);
+        const int64_t count = qb_shape_count(&shape);
+        char text[128];
+        json_auto_t *name = qb_json_text(qb_engine_output_name(engine, i));
+        if (!name) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+        fputs(" {\n  \"name\": ", to);
+        json_dumpf(name, to, JSON_ENCODE_ANY);
+        fprintf(to, ",\n  \"dtype\": \"%s\",\n  \"dimensions\": \"%s\",\n  \"values\": [",
+                qb_dtype_text(dtype), qb_shape_text(&shape, text, sizeof text));
+        for (int64_t k = 0; k < count; k++) {
+            fputs(k > 0 ? ",\n   " : "\n   ", to);
+            write_number(to, dtype, outputs[i], k);
+            if (k % 65536 == 0) QB_TRY(qb_check_cancel(cx));
+        }
+        fprintf(to, "%s]\n }%s\n", count > 0 ? "\n  " : "", i + 1 < n ? "," : "");
+    }
+    fputs("]", to);
+    return QB_OK;
+}
+
+static qb_status export_outputs(qb_ctx *cx, const char *path, const qb_engine *engine,
+                                const qb_context *context, void *const *outputs) {
+    qb_writer writer = {0};
+    const bool print = strcmp(path, "-") == 0;
+    if (!print) QB_TRY(qb_writer_open(cx, path, &writer));
+    qb_status status = write_outputs(cx, print ? stdout : writer.stream, engine, context, outputs);
+    fputc('\n', print ? stdout : writer.stream);
+    if (!print && status == QB_OK) status = qb_writer_commit(cx, &writer);
+    if (!print) qb_writer_abort(&writer);
+    return status;
+}
 
 static qb_status export_json(qb_ctx *cx, const char *path, json_t *root, int digits) {
     const qb_common to = {.json = path};
@@ -281,19 +304,15 @@ static qb_status show_outputs(qb_ctx *cx, const options *o, const qb_engine *eng
     qb_status status = QB_OK;
     qb_context *context = NULL;
     void **outputs = qb_outputs_new(cx, engine);
-    json_t *root = NULL;
     if (!outputs) return cx->code;
     QB_GO(qb_context_create(cx, engine, &context));
     QB_GO(qb_context_run(cx, context, inputs, outputs));
-    root = outputs_json(engine, context, outputs);
     if (o->dump_output && !qb_json_on_stdout(&o->common)) {
         printf("\n=== Outputs ===\n");
-        json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        printf("\n");
+        QB_GO(export_outputs(cx, "-", engine, context, outputs));
     }
-    if (o->export_output) QB_GO(export_json(cx, o->export_output, json_incref(root), FLOAT_DIGITS));
+    if (o->export_output) QB_GO(export_outputs(cx, o->export_output, engine, context, outputs));
 out:
-    json_decref(root);
     qb_context_free(context);
     qb_outputs_free(engine, outputs);
     return status;
