@@ -128,6 +128,7 @@ static qb_status read_element(const reader *r, const qb_field *f, const json_t *
                               size_t i) {
     const qb_field one = {.key = f->key, .type = QB_FIELD_DOUBLE};
     if (f->type == QB_FIELD_DOUBLES) return read_double(r, &one, json, (double *)list + i);
+    if (!json_is_object(json)) return bad(r, f->key, "a list of objects");
     return qb_record_read(r->cx, r->name, json, f->record, (char *)list + i * f->record->size);
 }
 
@@ -162,7 +163,9 @@ static qb_status read_value(const reader *r, const qb_field *f, const json_t *va
     case QB_FIELD_INT64:
     case QB_FIELD_INT32:
     case QB_FIELD_CLASS: return read_integer(r, f, value, out);
-    case QB_FIELD_OBJECT: return qb_record_read(r->cx, r->name, value, f->record, out);
+    case QB_FIELD_OBJECT:
+        if (value && !json_is_object(value)) return bad(r, f->key, "an object");
+        return qb_record_read(r->cx, r->name, value, f->record, out);
     case QB_FIELD_LIST:
     case QB_FIELD_DOUBLES: return read_list(r, f, value, object);
     }

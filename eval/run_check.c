@@ -57,7 +57,7 @@ static qb_status check_metrics(const checked *c, const qb_run_row *row) {
     for (size_t i = 0; i < sizeof twice / sizeof *twice; i++) {
         const qb_run_metric *m = qb_run_metric_find(row, twice[i].name);
         QB_TRY(within(c, twice[i].name, twice[i].value, 100));
-        if (m && differ(m->value, twice[i].value))
+        if (m && (isnan(m->value) != isnan(twice[i].value) || differ(m->value, twice[i].value)))
             return bad(c, "%s: %g in the row, %g in its metrics", m->name, twice[i].value,
                        m->value);
     }

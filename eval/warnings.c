@@ -328,7 +328,24 @@ static qb_status of_data(qb_ctx *cx, qb_run *run) {
         (long long)run->samples, 100.0 / (double)(run->samples > 0 ? run->samples : 1));
 }
 
+/* What a known warning touches does not depend on what a record says. */
+static qb_status touch_as_known(qb_ctx *cx, qb_run *run) {
+    for (int32_t i = 0; i < run->n_warnings; i++) {
+        qb_run_warning *w = &run->warning[i];
+        for (int32_t k = 0; k < KINDS; k++) {
+            if (strcmp(kinds[k].name, w->name) != 0 || strcmp(kinds[k].touches, w->touches) == 0)
+                continue;
+            char *touches = qb_strdup(cx, kinds[k].touches);
+            if (!touches) return cx->code;
+            qb_free(w->touches);
+            w->touches = touches;
+        }
+    }
+    return QB_OK;
+}
+
 qb_status qb_warnings_derive(qb_ctx *cx, qb_run *run) {
+    QB_TRY(touch_as_known(cx, run));
     QB_TRY(of_data(cx, run));
     QB_TRY(of_labels(cx, run));
     for (int32_t r = 0; r < run->n_rows; r++) {

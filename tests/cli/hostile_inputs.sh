@@ -131,6 +131,12 @@ done <<'CASES'
 rows.1.: top1: expected 0 to 100, got 200|row["top1"] = 200
 rows.1.: agreement: expected 0 to 100, got 300|row["agreement_top1"] = 300
 rows.1.: top1: 1 in the row|row["top1"] = 1
+rows.1.: top1: nan in the row|row["top1"] = None
+rows.1.: top1: [0-9.]+ in the row, nan in|row["metrics"][0]["value"] = None
+.*paired: expected an object|row["paired"] = 0.5
+.*time: expected an object|row["time"] = "int8"
+.*disturbance: expected an object|record["disturbance"] = []
+.*samples: expected a list of objects|record["samples"] = [[]]
 rows.1.: drop: -50, but top1 is|row["drop"] = -50
 rows.1.: metrics: 'top1' is given twice|row["metrics"].append(row["metrics"][0])
 rows.1.: top1: the interval's ends|row["metrics"][0]["low"] = 101
@@ -142,6 +148,11 @@ rows.1.: speedup: expected 0 or more|row["speedup"] = -2
 rows.2.: 'int8' has other scores than in rows.1.|record["rows"].append(dict(row, top1=50, drop=row["top1"] - 50, metrics=[]))
 warnings: touches: expected accuracy or latency, got 'all'|record["warnings"] = [{"name": "chance", "touches": "all", "text": "x"}]
 CASES
+# What a warning touches is known, whatever the record says of it.
+edited 'record["warnings"] = [{"name": "nan", "touches": "", "row": "int8", "text": "int8: NaN"}]'
+refused 3 'checks did not hold' "$QBENCH" gate edited.json --max-drop 100 --precision int8 --allow chance --allow calibration-data
+checks=$((checks + 1))
+grep -q '^BLOCKED int8 max-drop: .*--allow nan' .out || fail 'a warning without what it touches does not block'
 rm edited.json edited.tsv edit.py
 
 # ---- folders of outputs: none is left where nothing could be written ----
