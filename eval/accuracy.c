@@ -1,8 +1,10 @@
 #include "eval/accuracy.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "calib/gather.h"
 #include "calib/holdout.h"
 #include "eval/targets.h"
 #include "kernels/ref.h"
@@ -70,6 +72,7 @@ typedef struct collector {
     scratch *scratch;  /* one a worker */
     qb_answer *answer; /* [n_engines x count] */
     bool *seen;        /* [count] */
+    uint64_t *key;     /* [count] of each sample's content */
 } collector;
 
 /* Memory for the outputs that are not scored, of model `e`. */
@@ -207,6 +210,7 @@ static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sampl
         score(c, sample, e, s->output, size, answer + e * c->count);
     }
     c->seen[sample->index] = true;
+    c->key[sample->index] = qb_gather_key(&sample->hash);
     return QB_OK;
 }
 
@@ -245,11 +249,20 @@ static void release_scratch(collector *c, int32_t workers) {
     qb_free(c->scratch);
 }
 
+static int by_value(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
 /* Closes the gaps that unreadable samples left. */
 static int64_t compact(collector *c, int64_t *index) {
     int64_t kept = 0;
-    for (int64_t i = 0; i < c->count; i++)
-        if (c->seen[i]) index[kept++] = i;
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!c->seen[i]) continue;
+        c->key[kept] = c->key[i];
+        index[kept++] = i;
+    }
+    qsort(c->key, (size_t)kept, sizeof *c->key, by_value);
     for (int32_t e = 0; e < c->n_engines; e++)
         for (int64_t i = 0, k = 0; i < c->count; i++)
             if (c->seen[i]) c->answer[e * kept + k++] = c->answer[e * c->count + i];
@@ -277,7 +290,8 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int
     c.answer = qb_alloc(cx, (size_t)n_models * (size_t)c.count, sizeof *c.answer);
     c.seen = qb_alloc(cx, (size_t)c.count, sizeof *c.seen);
     index = qb_alloc(cx, (size_t)c.count, sizeof *index);
-    if (!c.answer || !c.seen || !index) QB_GO(cx->code);
+    c.key = qb_alloc(cx, (size_t)c.count, sizeof *c.key);
+    if (!c.answer || !c.seen || !index || !c.key) QB_GO(cx->code);
     const qb_stream_options stream = {.model = model,
                                       .n_models = n_models,
                                       .loader = loader,
@@ -289,18 +303,20 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int
     *out = (qb_answers){.n_engines = n_models,
                         .n = compact(&c, index),
                         .index = index,
+                        .key = c.key,
                         .answer = c.answer,
                         .kind = qb_output_kind_of(scored->dtype, &scored->shape),
                         .stream = result};
     c.answer = NULL;
+    c.key = NULL;
     index = NULL;
 out:
     release_scratch(&c, workers);
-    QB_FREE_ALL(index, c.answer, c.seen);
+    QB_FREE_ALL(index, c.answer, c.seen, c.key);
     return status;
 }
 
 void qb_answers_release(qb_answers *answers) {
-    QB_FREE_ALL(answers->answer, answers->index);
+    QB_FREE_ALL(answers->answer, answers->index, answers->key);
     *answers = (qb_answers){0};
 }

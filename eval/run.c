@@ -193,7 +193,7 @@ qb_status qb_run_clean(qb_ctx *cx, qb_run *run) { return qb_record_clean(cx, &ru
 void qb_run_free(qb_run *run) {
     if (!run) return;
     qb_record_release(&run_record, run);
-    qb_free(run);
+    QB_FREE_ALL(run->sample_key, run);
 }
 
 const char *qb_run_own_metric(const qb_run *run) {

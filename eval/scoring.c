@@ -290,6 +290,12 @@ qb_status qb_score_fill(qb_ctx *cx, const qb_answers *answers, qb_run *run) {
     run->samples = answers->stream.samples;
     run->skipped = answers->stream.skipped;
     run->data_hash = answers->stream.data_hash;
+    if (answers->key) {
+        run->sample_key = qb_alloc(cx, (size_t)answers->n, sizeof *run->sample_key);
+        if (!run->sample_key) return cx->code;
+        memcpy(run->sample_key, answers->key, (size_t)answers->n * sizeof *run->sample_key);
+        run->n_sample_keys = answers->n;
+    }
     for (int32_t r = 0; r < run->n_rows; r++) {
         const scorer s = scorer_of(answers, r);
         QB_TRY(fill_row(cx, &s, run, r));

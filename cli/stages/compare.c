@@ -132,6 +132,29 @@ qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *r
                           data);
 }
 
+/* Some samples of the calibration among others flatter as well, as far as they go; copies count
+ * twice, which makes intervals narrower than they are. */
+static qb_status warn_of_samples(qb_ctx *cx, const qb_table *table, qb_run *run) {
+    const uint64_t *key = run->sample_key;
+    const int64_t n = run->n_sample_keys, known = table && table->sample ? table->samples : 0;
+    int64_t copies = 0, shared = 0;
+    for (int64_t i = 0, k = 0; i < n; i++) {
+        copies += i > 0 && key[i] == key[i - 1];
+        while (k < known && table->sample[k] < key[i]) k++;
+        shared += k < known && table->sample[k] == key[i];
+    }
+    if (copies > 0)
+        QB_TRY(qb_warning_add(cx, run, "copies", "",
+                              "%lld of %lld samples are copies of others, which count twice "
+                              "('qbench data doctor' names them)",
+                              (long long)copies, (long long)n));
+    if (shared == 0) return QB_OK;
+    return qb_warning_add(cx, run, 100 * shared > n ? "calibration-data" : "calibration-few", "",
+                          "%lld of %lld samples are among those that the ranges were chosen on: "
+                          "the numbers flatter",
+                          (long long)shared, (long long)n);
+}
+
 /* With a folder less than classes, all behind it have another class's number. */
 static qb_status warn_of_numbers(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                                  const qb_dataset *dataset, qb_run *run) {
@@ -162,6 +185,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     QB_TRY(warn_of_numbers(cx, project, c->graph, dataset, run));
     if (scores_on_calibration(project, table, data, run))
         QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
+    QB_TRY(warn_of_samples(cx, table, run));
     if (table) {
         run->calibrated_on = qb_strdup(cx, table->dataset);
         run->calibration_samples = table->samples;

@@ -55,6 +55,22 @@ for data in calib ../copy; do
 done
 expect 0 "$QBENCH" gate wide.json --max-drop 100 --precision int8
 
+# Some of them among others, under other names; and samples that are there twice.
+cp -r test ../mixed
+for class in calib/*; do cp "$(find "$class" -name '*.png' | sort | head -1)" "../mixed/${class#calib/}/also.png"; done
+expect 0 "$QBENCH" compare fp32 int8 --data ../mixed --duration 0.05 -o mixed.json --no-figures
+says '^warning: 10 of 210 samples are among those that the ranges were chosen on'
+expect 3 "$QBENCH" gate mixed.json --max-drop 100
+says '^BLOCKED int8 max-drop: .*10 of 210 samples .*\(--allow calibration-data\)$'
+rm ../mixed/{checker,circle,cross,heart,ring,spiral,square,star}/also.png
+expect 0 "$QBENCH" compare fp32 int8 --data ../mixed --duration 0.05 -o mixed.json --no-figures
+says '^warning: 2 of 202 samples are among'
+expect 0 "$QBENCH" gate mixed.json --max-drop 100
+cp ../mixed/star/0000.png ../mixed/star/again.png
+cp ../mixed/star/0000.png ../mixed/ring/star.png
+expect 0 "$QBENCH" compare fp32 int8 --data ../mixed --duration 0.05 -o mixed.json --no-figures
+says '^warning: 2 of 204 samples are copies of others'
+
 # Limits of the row itself.
 expect 0 "$QBENCH" gate wide.json --min-top1 50 --min top5=50 --precision int8
 says '^PASS int8 min-top1: [0-9.]+ %, limit 50 % '
