@@ -127,6 +127,9 @@ static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *p
                    json_string_value(json_object_get(json_object_get(root, "built"), "backend"));
     const size_t inputs = json_array_size(json_object_get(root, "inputs")),
                  outputs = json_array_size(json_object_get(root, "outputs"));
+    const char *hash = json_string_value(json_object_get(root, "data_hash"));
+    qb_hash data = {0};
+    if (hash && !qb_hash_parse(hash, &data)) data = (qb_hash){0};
     const qb_precision precision = {
         .kind = QB_PRECISION_INT8,
         .spec = {.backends = keep(c, qb_strdup(cx, backend ? backend : "cpu")),
@@ -141,6 +144,7 @@ static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *p
     qb_candidate *item = &c->item[c->n];
     *item = candidate(project, file_title(c, path), method, c->graph, &precision);
     item->file = path;
+    item->calibrated_on = data;
     c->n++;
     return QB_OK;
 }

@@ -155,6 +155,21 @@ static qb_status warn_of_samples(qb_ctx *cx, const qb_table *table, qb_run *run)
                           (long long)shared, (long long)n);
 }
 
+/* An engine file knows what its ranges were chosen on. */
+static qb_status warn_of_files(qb_ctx *cx, const qb_candidates *c, const char *data, qb_run *run) {
+    for (int32_t i = 0; i < c->n; i++) {
+        const qb_candidate *item = &c->item[i];
+        if (!item->file || qb_hash_is_zero(item->calibrated_on) ||
+            !qb_hash_equal(item->calibrated_on, run->data_hash))
+            continue;
+        QB_TRY(qb_warning_add(cx, run, "calibration-data", item->precision,
+                              "%s: scored on %s, the samples that its ranges were chosen on: the "
+                              "numbers flatter",
+                              item->precision, data));
+    }
+    return QB_OK;
+}
+
 /* With a folder less than classes, all behind it have another class's number. */
 static qb_status warn_of_numbers(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                                  const qb_dataset *dataset, qb_run *run) {
@@ -186,6 +201,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     if (scores_on_calibration(project, table, data, run))
         QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
     QB_TRY(warn_of_samples(cx, table, run));
+    QB_TRY(warn_of_files(cx, c, data, run));
     if (table) {
         run->calibrated_on = qb_strdup(cx, table->dataset);
         run->calibration_samples = table->samples;

@@ -41,6 +41,15 @@ assert engine["batches"][0]["median_ms"] > 0 and engine["batches"][1]["median_ms
 END
 expect 0 python3 same.py
 expect 0 "$QBENCH" report -f html -o report.html --no-figures
+cp -r calib copied # what the engine's ranges were chosen on, told by the file alone
+mv model.calib.h5 kept.h5
+expect 0 "$QBENCH" compare fp32 old/model.int8.qbe --data copied --duration 0.05 --no-figures -o flattered.json
+says '^warning: model.int8.qbe: scored on copied, the samples that its ranges were chosen on'
+expect 3 "$QBENCH" gate flattered.json --max-drop 100
+says '^BLOCKED model.int8.qbe max-drop: .*--allow calibration-data'
+expect 0 "$QBENCH" compare fp32 old/model.int8.qbe --data test --duration 0.05 --no-figures -o held_out.json
+expect 0 "$QBENCH" gate held_out.json --max-drop 100
+mv kept.h5 model.calib.h5
 expect 1 "$QBENCH" compare fp32 old/model.int8.qbe --data test --duration 0.05 --no-figures --batch 4
 complains 'model.int8.qbe was not built for batch 4'
 expect 0 "$QBENCH" build --precision int8 --batch 4 -o wide
