@@ -39,9 +39,9 @@ static void run_block(const job *j, int64_t item, int64_t head, int64_t block,
     const int64_t out = qb_head_at(&p->a.out, item, head) + row * p->a.out.stride[3];
     const float *mask = p->masked ? j->args->in[IN_MASK] : NULL;
     if (mask) mask += item * step[0] + head * step[1] + row * step[2];
-    p->run(p, data_at(j, IN_QUERY, item, head) + row * p->a.in[IN_QUERY].stride[3],
-           qb_min64(QB_ATTENTION_BLOCK, p->a.rows - row), mask, s,
-           (char *)j->args->out + out * size);
+    p->arch->run(p, data_at(j, IN_QUERY, item, head) + row * p->a.in[IN_QUERY].stride[3],
+                 qb_min64(QB_ATTENTION_BLOCK, p->a.rows - row), mask, s,
+                 (char *)j->args->out + out * size);
 }
 
 /* Part number `task` of all blocks, those of a head behind each other. */
@@ -56,7 +56,7 @@ static void run_part(int64_t task, void *argument) {
     for (int64_t i = qb_part_begin(all, p->parts, task); i < end; i++) {
         const int64_t which = i / p->blocks, item = which / p->heads, head = which % p->heads;
         if (which != packed)
-            p->pack(p, data_at(j, IN_KEY, item, head), data_at(j, IN_VALUE, item, head), &s);
+            p->arch->pack(p, data_at(j, IN_KEY, item, head), data_at(j, IN_VALUE, item, head), &s);
         packed = which;
         run_block(j, item, head, i % p->blocks, &s);
     }
@@ -85,24 +85,20 @@ static bool describe(const qb_problem *p, qb_attention_plan *plan) {
            (!plan->masked || qb_attention_mask(p, &plan->a, plan->mask_step));
 }
 
-static bool supports(const qb_problem *p, const bool *constant) {
+bool qb_attention_supports(const qb_problem *p) {
     qb_attention_plan plan = {.heads = 0};
-    (void)constant;
-    return QB_X86 && qb_processor_has(QB_TIER_AVX2) && describe(p, &plan);
+    return describe(p, &plan);
 }
 
-static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+qb_status qb_attention_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
+                              const qb_attention_arch *arch, qb_kernel **out) {
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(qb_attention_plan), out));
+    qb_kernel *kernel = *out;
     qb_attention_plan *plan = kernel->state;
-    int64_t lanes = 1;
     describe(p, plan);
-#if QB_X86
-    const bool wide = qb_processor_has(QB_TIER_AVX512);
-    lanes = wide ? qb_attention_lanes_avx512 : qb_attention_lanes_avx2;
-    plan->pack = wide ? qb_attention_pack_avx512 : qb_attention_pack_avx2;
-    plan->run = wide ? qb_attention_run_avx512 : qb_attention_run_avx2;
-#endif
-    plan->key_columns = qb_ceil64(plan->a.keys, lanes) * lanes;
-    plan->value_columns = qb_ceil64(plan->a.value_size, lanes) * lanes;
+    plan->arch = arch;
+    plan->key_columns = qb_ceil64(plan->a.keys, arch->lanes) * arch->lanes;
+    plan->value_columns = qb_ceil64(plan->a.value_size, arch->lanes) * arch->lanes;
     plan->blocks = qb_ceil64(plan->a.rows, QB_ATTENTION_BLOCK);
     plan->parts = qb_max64(1, threads);
     plan->quantized = qb_chain_quantized_of(&p->out, false);
@@ -110,8 +106,5 @@ static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     kernel->problem.out.layout = QB_LAYOUT_ROW;
     kernel->workspace_bytes = (size_t)(plan->parts * scratch_of(plan)) * sizeof(float);
     kernel->launch = launch;
+    return QB_OK;
 }
-
-QB_TACTIC(cpu_attention, "cpu.attention_f32", "cpu", QB_KIND_ATTENTION, QB_WITHIN_1_LSB, supports,
-          qb_cpu_create, .state_bytes = sizeof(qb_attention_plan), .fill = fill,
-          .is_portable = qb_cpu_lacks_avx2);

@@ -9,7 +9,7 @@
 #define QB_ATTENTION_BLOCK 24 /* those that are shared among threads at a time */
 
 typedef struct qb_attention_plan qb_attention_plan;
-/* Keys and values of a head, as qb_attention_plan.pack leaves them, and room for scores. */
+/* Keys and values of a head, as qb_attention_arch.pack leaves them, and room for scores. */
 typedef struct qb_attention_scratch {
     float *keys;   /* [size][key_columns]: transposed, columns behind the last key are zero */
     float *values; /* [keys][value_columns] */
@@ -25,6 +25,12 @@ struct qb_attention_plan {
     bool masked;
     float scale;
     qb_chain_quantized quantized; /* of the result; no type: floats */
+    const struct qb_attention_arch *arch;
+};
+
+/* What an instruction set has of its own. */
+typedef struct qb_attention_arch {
+    int64_t lanes;
     /* Of the head whose first key and value are given. */
     void (*pack)(const qb_attention_plan *p, const float *keys, const float *values,
                  const qb_attention_scratch *s);
@@ -32,17 +38,9 @@ struct qb_attention_plan {
      * `out` the element of the result where it begins. */
     void (*run)(const qb_attention_plan *p, const float *queries, int64_t n, const float *mask,
                 const qb_attention_scratch *s, char *out);
-};
+} qb_attention_arch;
 
-#if QB_X86
-extern const int64_t qb_attention_lanes_avx2, qb_attention_lanes_avx512;
-void qb_attention_pack_avx2(const qb_attention_plan *p, const float *keys, const float *values,
-                            const qb_attention_scratch *s);
-void qb_attention_pack_avx512(const qb_attention_plan *p, const float *keys, const float *values,
-                              const qb_attention_scratch *s);
-void qb_attention_run_avx2(const qb_attention_plan *p, const float *queries, int64_t n,
-                           const float *mask, const qb_attention_scratch *s, char *out);
-void qb_attention_run_avx512(const qb_attention_plan *p, const float *queries, int64_t n,
-                             const float *mask, const qb_attention_scratch *s, char *out);
-#endif
+bool qb_attention_supports(const qb_problem *p);
+qb_status qb_attention_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
+                              const qb_attention_arch *arch, qb_kernel **out);
 #endif
