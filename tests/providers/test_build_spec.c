@@ -1,6 +1,6 @@
 /* What is asked of an engine reaches it: every option of every command that builds engines stands
  * in the build spec of each of them, and every member of a spec changes the engine. On devices that
- * need no GPU. ctest-timeout: 300 ctest-cost: 40 */
+ * need no GPU. ctest-timeout: 300, ctest-cost: 40, ctest-labels: plain */
 #include "qb_test.h"
 
 #include <fcntl.h>
