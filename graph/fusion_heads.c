@@ -79,7 +79,11 @@ static void fuse_output(heads *h, int32_t g) {
     const qb_heads before = h->views.out;
     qb_strided moved;
     int64_t dim[4];
-    if (!copy || (!qb_group_strided(h->m->graph, copy, &moved) && !copy->strided)) return;
+    if (!copy) return;
+    /* one that quantizes on its way may do so here; what is quantized already would not be rounded
+     */
+    const bool same = qb_group_strided(h->m->graph, copy, &moved);
+    if (!same && (!copy->strided || h->m->graph->values[value].q.n > 0)) return;
     if (!copy->strided && qb_node_is_view(&h->m->graph->nodes[copy->node[0]])) return;
     dims_of(h, OUT, dim);
     h->group.out = copy->out;

@@ -60,6 +60,12 @@ static void windows(maker *m) {
     make_output(m, NODE(m, "Reshape", "y", y, INTS(m, "s2", ITEMS, TOKENS * WINDOWS, WIDTH)));
 }
 
+/* The same with a quantized result that a copy behind makes floats: it is rounded all the same. */
+static void rounded(maker *m) {
+    windows(m);
+    make_quantized(m, qb_graph_find_value(m->graph, "mixed"), 0.02f, 128);
+}
+
 /* Keys and values of fewer tokens, side by side; queries of their own. */
 static void reduced(maker *m) {
     int32_t q = make_input(m, "xq", DIMS(ITEMS, 5, WIDTH)), x;
@@ -142,6 +148,7 @@ static void attention_reads_and_writes_where_heads_lie(void **state) {
     (void)state;
     static const expected all[] = {
         {"windows", windows, take_all, {"x", "x", "x"}, "y"},
+        {"rounded", rounded, take_all, {"x", "x", "x"}, "mixed_heads"},
         {"reduced", reduced, take_all, {"xq", "x", "x"}, "y"},
         {"channels first", channels_first, take_all, {"all", "all", "all"}, "mixed"},
         {"refused", windows, take_shapes, {NULL}, NULL},
@@ -160,8 +167,9 @@ static void attention_reads_and_writes_where_heads_lie(void **state) {
         qb_tensor in[2] = {{.data = NULL}};
         for (int32_t k = 0; k < m.graph->n_inputs; k++)
             in[k] = random_tensor(&m, &m.graph->values[m.graph->inputs[k]].shape);
-        qb_eval e;
-        assert_ok(&m.cx, qb_eval_run(&m.cx, m.graph, in, &e));
+        const bool floats = all[i].make != rounded; /* what operators evaluate */
+        qb_eval e = {.graph = m.graph};
+        if (floats) assert_ok(&m.cx, qb_eval_run(&m.cx, m.graph, in, &e));
         qb_groups groups;
         assert_ok(&m.cx, qb_fuse(&m.cx, e.graph, &groups));
         assert_ok(&m.cx, qb_fuse_views(&m.cx, e.graph, all[i].accept, NULL, &groups));
@@ -175,13 +183,13 @@ static void attention_reads_and_writes_where_heads_lie(void **state) {
                 assert_string_equal(e.graph->values[group->in[k]].name, all[i].in[k]);
             assert_string_equal(e.graph->values[group->out].name, all[i].out);
             assert_ok(&m.cx, qb_group_problem(&m.cx, e.graph, group, desc, &p));
-            assert_computes(&e, group, &p);
+            if (floats) assert_computes(&e, group, &p);
         }
         assert_int_equal(found, all[i].out != NULL);
-        const bool alone = found && all[i].in[0][0] == 'x'; /* else behind a transposition */
+        const bool alone = found && all[i].in[0][0] == 'x' && all[i].out[0] == 'y';
         assert_true(alone ? groups.n == 1 : groups.n > 1);
         qb_groups_release(&groups);
-        qb_eval_release(&e);
+        if (floats) qb_eval_release(&e);
         for (int32_t k = 0; k < m.graph->n_inputs; k++) qb_free(in[k].data);
         maker_release(&m);
     }
