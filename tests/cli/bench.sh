@@ -94,7 +94,7 @@ for o in outputs:
 CHECK
     expect 0 "$QB_BUILD/tests/peak_memory" .peak "$QBENCH" bench wide.onnx "${short[@]}" --exportOutput=all_wide.json
     checks=$((checks + 1))
-    [ "$(cat .peak)" -lt 200 ] || fail "4,194,304 numbers took $(cat .peak) MiB"
+    [ -n "${QB_SANITIZE:-}" ] || [ "$(cat .peak)" -lt 200 ] || fail "4,194,304 numbers took $(cat .peak) MiB"
 fi
 
 # Without an end: until interrupted, and what was measured counts. On a busy machine nothing may be
