@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # bench: trtexec's options, its numbers among themselves, exports, errors.
 . "$1/tests/support/cli.sh"
+export PYTHONPATH=$1/tests/support PYTHONDONTWRITEBYTECODE=1
 
 expect 0 "$QBENCH" zoo squeezenet1_1 -o model.onnx
 short=(--duration=0.05 --warmUp=1 --iterations=4)
@@ -59,17 +60,7 @@ expect 0 "$QBENCH" bench model.onnx "${short[@]}" --loadInputs="$input:zeros.bin
 if command -v python3 >/dev/null; then
     python3 - <<'PY'
 import struct
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-def field(number, data):
-    if isinstance(data, int):
-        return varint(number << 3) + varint(data)
-    data = data.encode() if isinstance(data, str) else data
-    return varint(number << 3 | 2) + varint(len(data)) + data
+from protobuf_fields import field
 def port(name, kind, n):
     return field(1, name) + field(2, field(1, field(1, kind) + field(2, field(1, field(1, n)))))
 def model(name, graph):

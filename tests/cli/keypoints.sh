@@ -1,21 +1,11 @@
 #!/usr/bin/env bash
 # A pose model whose answer is the same for every image: AP by similarities that are counted here.
 . "$1/tests/support/cli.sh"
+export PYTHONPATH=$1/tests/support PYTHONDONTWRITEBYTECODE=1
 
 cat >make.py <<'PY'
 import json, os, struct, zlib
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-def field(number, data):
-    if isinstance(data, int):
-        return varint(number << 3) + varint(data)
-    data = data.encode() if isinstance(data, str) else data
-    return varint(number << 3 | 2) + varint(len(data)) + data
+from protobuf_fields import field
 
 def value(name, dims):
     shape = b"".join(field(1, field(1, d)) for d in dims)

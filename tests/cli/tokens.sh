@@ -2,6 +2,7 @@
 # A language model: tokens that are right, perplexity, sequences, against numbers counted here; the
 # same of true tokens that --targets names.
 . "$1/tests/support/cli.sh"
+export PYTHONPATH=$1/tests/support PYTHONDONTWRITEBYTECODE=1
 
 cat >make.py <<'PY'
 import array, math, random, struct
@@ -48,18 +49,7 @@ for row in ids:
     whole += good == T - 1
 print("%.4f %.4f %.4f" % (100 * right / told, 100 * whole / N, math.exp(nats / told)))
 
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-def field(number, data):
-    if isinstance(data, int):
-        return varint(number << 3) + varint(data)
-    data = data.encode() if isinstance(data, str) else data
-    return varint(number << 3 | 2) + varint(len(data)) + data
+from protobuf_fields import field
 
 def value(name, kind, dims):
     shape = b"".join(field(1, field(1, d)) for d in dims)

@@ -6,6 +6,9 @@ import struct
 import sys
 import tarfile
 
+sys.dont_write_bytecode = True  # the sources stay as they are
+from protobuf_fields import field, varint  # noqa: E402
+
 folder, out = sys.argv[1:3]
 samples = []
 for label, name in enumerate(sorted(os.listdir(folder))):
@@ -40,18 +43,6 @@ def crc(data):
             value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
     value ^= 0xFFFFFFFF
     return struct.pack("<I", ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
-def varint(n):
-    text = bytearray()
-    while n > 127:
-        text.append(n & 127 | 128)
-        n >>= 7
-    return bytes(text) + bytes([n])
-
-
-def field(number, content):
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def feature(key, value):
