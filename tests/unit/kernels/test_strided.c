@@ -1,28 +1,11 @@
 /* Strided copies: two as one give what they give one after the other; what is memory as it lies. */
 #include "kernels/strided.h"
 
-#include "base/rng.h"
 #include "kernels/ref.h"
 #include "qb_test.h"
+#include "strided_elements.h"
 
 #define CASES 4000
-
-static int64_t between(qb_rng *rng, int64_t low, int64_t high) {
-    return low + (int64_t)qb_rng_below(rng, (uint64_t)(high - low + 1));
-}
-
-static int64_t count_of(const qb_strided *s) {
-    int64_t n = 1;
-    for (int32_t d = 0; d < s->rank; d++) n *= s->dim[d];
-    return n;
-}
-
-/* Number i of the elements. */
-static int64_t element(const qb_strided *s, int64_t i) {
-    int64_t at = s->offset;
-    for (int32_t d = s->rank - 1; d >= 0; i /= s->dim[d--]) at += i % s->dim[d] * s->stride[d];
-    return at;
-}
 
 /* Of n elements: other dimensions, in another order, parts of them, from the end, or repeated. */
 static void make(qb_rng *rng, int64_t n, qb_strided *s) {
