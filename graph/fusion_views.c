@@ -172,10 +172,8 @@ bool qb_row_extend(const qb_fusing *m, qb_row *r, bool one_copy) {
         !qb_strided_compose(&one, &r->strided, &one) ||
         (one_copy && !accepted(m, m->graph->nodes[group->node[0]].in[0], r->group[0]->out, &one)))
         return false;
-    if (shared)
-        begin_before(m, group, &one, r);
-    else
-        return add(m, group, &one, r);
+    if (!shared) return add(m, group, &one, r);
+    begin_before(m, group, &one, r);
     return true;
 }
 

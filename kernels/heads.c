@@ -51,9 +51,10 @@ bool qb_attention_mask(const qb_problem *p, const qb_attention *a, int64_t step[
     return true;
 }
 
-int64_t qb_head_at(const qb_heads *heads, int64_t item, int64_t head) {
+int64_t qb_token_at(const qb_heads *heads, int64_t item, int64_t head, int64_t token) {
     return heads->offset + item / heads->inner * heads->stride[0] +
-           item % heads->inner * heads->stride[1] + head * heads->stride[2];
+           item % heads->inner * heads->stride[1] + head * heads->stride[2] +
+           token * heads->stride[3];
 }
 
 /* A loop over n elements of the copy that are `step` apart, as one over what the copy reads. Those

@@ -12,8 +12,8 @@ bool qb_attention_of(const qb_problem *p, qb_attention *out);
  * an ATTENTION with those sizes; 0 where it is broadcast. False where it does not broadcast to
  * [items, heads, queries, keys]. */
 bool qb_attention_mask(const qb_problem *p, const qb_attention *a, int64_t step[4]);
-/* The first element of the first token of a head. */
-int64_t qb_head_at(const qb_heads *heads, int64_t item, int64_t head);
+/* The first element of a token of a head. */
+int64_t qb_token_at(const qb_heads *heads, int64_t item, int64_t head, int64_t token);
 
 /* A copy takes the elements that `moved` says and lays them out as `items` items of `heads` heads
  * of `tokens` tokens of `size` elements, which are at `there`. *out is where they are in what the

@@ -63,10 +63,8 @@ qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem
 
 qb_status qb_device_fuse(qb_lowering *b) {
     int32_t n;
-    if (!b->plans) QB_TRY(qb_fuse_terms(b->cx, b->graph, &n)); /* sizes of constants vary */
     if (!b->plans) QB_TRY(qb_fuse_rolls(b->cx, b->graph, &n));
-    QB_TRY(qb_fuse_attention(b->cx, b->graph, qb_device_takes, b, &n));
-    if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
+    QB_TRY(qb_lower_attention(b, qb_device_takes));
     if (b->plans) return QB_OK; /* weights that a plan makes are no other plan's: see below */
     QB_TRY(qb_fuse_products(b->cx, b->graph, qb_device_takes, b, &n));
     if (n > 0) qb_debug(b->cx, "queries, keys and values: %d times as one product", (int)n);

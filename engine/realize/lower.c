@@ -201,15 +201,6 @@ static bool host_attends(const void *lowering, const qb_problem *problem) {
     return problem->kind == QB_KIND_ATTENTION && is_taken(lowering, problem, true);
 }
 
-/* Attention as one step on the host. */
-static qb_status fuse_attention(qb_lowering *b) {
-    int32_t n = 0;
-    if (!b->plans) QB_TRY(qb_fuse_terms(b->cx, b->graph, &n)); /* sizes of constants vary */
-    QB_TRY(qb_fuse_attention(b->cx, b->graph, host_attends, b, &n));
-    if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
-    return QB_OK;
-}
-
 /* What runs as one step although it is several nodes. */
 static qb_status fuse_nodes(qb_lowering *b) {
     int32_t n = 0;
@@ -223,7 +214,7 @@ static qb_status fuse_nodes(qb_lowering *b) {
         QB_TRY(qb_fuse_linear(b->cx, b->graph, qb_device_takes, b, &n));
     }
     if (device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(qb_device_fuse(b));
-    if (!device && b->spec->float_type == QB_DTYPE_F32) QB_TRY(fuse_attention(b));
+    if (!device && b->spec->float_type == QB_DTYPE_F32) QB_TRY(qb_lower_attention(b, host_attends));
     if (device || b->spec->float_type == QB_DTYPE_F32)
         QB_TRY(qb_finalize_moves(b->cx, b->graph, &n));
     if (device) return QB_OK;

@@ -3,6 +3,8 @@
 
 #include <omp.h>
 
+#include "base/log.h"
+
 const char *qb_lower_group_name(const qb_lowering *b) {
     if (b->group >= b->groups.n) return "";
     return b->graph->values[b->groups.group[b->group].out].name;
@@ -114,4 +116,12 @@ int qb_use_threads(int threads) {
     int before = omp_get_max_threads();
     if (before != threads) omp_set_num_threads(threads);
     return before;
+}
+
+qb_status qb_lower_attention(qb_lowering *b, qb_problem_filter takes) {
+    int32_t n = 0;
+    if (!b->plans) QB_TRY(qb_fuse_terms(b->cx, b->graph, &n)); /* sizes of constants vary */
+    QB_TRY(qb_fuse_attention(b->cx, b->graph, takes, b, &n));
+    if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
+    return QB_OK;
 }

@@ -124,6 +124,9 @@ bool qb_lower_is_alias(const qb_lowering *b, const qb_group *group);
 /* The float, row-major form of a value: f32 where it is quantized. */
 qb_desc qb_lower_float_desc(const qb_lowering *b, int32_t value);
 qb_step *qb_lower_step(qb_lowering *b, qb_step_kind kind, int32_t n_in, int32_t n_out);
+/* Attention as one step wherever `takes` does (qb_fuse_attention); what is added to its scores as
+ * one term first. */
+qb_status qb_lower_attention(qb_lowering *b, qb_problem_filter takes);
 
 /* engine/realize/create.c */
 /* *out is NULL where the tactic does not take it, or wants more workspace than the limit;

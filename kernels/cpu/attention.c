@@ -5,7 +5,6 @@
 #include "kernels/heads.h"
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_MASK };
-#define ALIGNED 16 /* floats */
 
 typedef struct job {
     const qb_attention_plan *p;
@@ -15,7 +14,7 @@ typedef struct job {
 /* Floats of a task. */
 static int64_t scratch_of(const qb_attention_plan *p) {
     return p->a.size * p->key_columns + p->a.keys * p->value_columns +
-           QB_ATTENTION_ROWS * (p->key_columns + p->value_columns) + QB_CHAIN_BLOCK + ALIGNED;
+           QB_ATTENTION_ROWS * (p->key_columns + p->value_columns) + QB_CHAIN_BLOCK;
 }
 
 static qb_attention_scratch scratch_at(const qb_attention_plan *p, float *from) {
@@ -26,8 +25,9 @@ static qb_attention_scratch scratch_at(const qb_attention_plan *p, float *from) 
     return s;
 }
 
-static const float *data_at(const job *j, int32_t input, int64_t item, int64_t head) {
-    return (const float *)j->args->in[input] + qb_head_at(&j->p->a.in[input], item, head);
+static const float *data_at(const job *j, int32_t input, int64_t item, int64_t head,
+                            int64_t token) {
+    return (const float *)j->args->in[input] + qb_token_at(&j->p->a.in[input], item, head, token);
 }
 
 /* Queries of a block. */
@@ -36,10 +36,10 @@ static void run_block(const job *j, int64_t item, int64_t head, int64_t block,
     const qb_attention_plan *p = j->p;
     const int64_t row = block * QB_ATTENTION_BLOCK, *step = p->mask_step;
     const int64_t size = p->quantized.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
-    const int64_t out = qb_head_at(&p->a.out, item, head) + row * p->a.out.stride[3];
+    const int64_t out = qb_token_at(&p->a.out, item, head, row);
     const float *mask = p->masked ? j->args->in[IN_MASK] : NULL;
     if (mask) mask += item * step[0] + head * step[1] + row * step[2];
-    p->arch->run(p, data_at(j, IN_QUERY, item, head) + row * p->a.in[IN_QUERY].stride[3],
+    p->arch->run(p, data_at(j, IN_QUERY, item, head, row),
                  qb_min64(QB_ATTENTION_BLOCK, p->a.rows - row), mask, s,
                  (char *)j->args->out + out * size);
 }
@@ -56,7 +56,8 @@ static void run_part(int64_t task, void *argument) {
     for (int64_t i = qb_part_begin(all, p->parts, task); i < end; i++) {
         const int64_t which = i / p->blocks, item = which / p->heads, head = which % p->heads;
         if (which != packed)
-            p->arch->pack(p, data_at(j, IN_KEY, item, head), data_at(j, IN_VALUE, item, head), &s);
+            p->arch->pack(p, data_at(j, IN_KEY, item, head, 0), data_at(j, IN_VALUE, item, head, 0),
+                          &s);
         packed = which;
         run_block(j, item, head, i % p->blocks, &s);
     }

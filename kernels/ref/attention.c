@@ -13,19 +13,14 @@ static double element(const qb_problem *p, const void *const *in, int32_t input,
     return (double)value;
 }
 
-/* The first element of a token. */
-static int64_t token_at(const qb_heads *heads, int64_t item, int64_t head, int64_t token) {
-    return qb_head_at(heads, item, head) + token * heads->stride[3];
-}
-
 typedef struct query {
     int64_t item, head, row;
 } query;
 
 static double score(const qb_problem *p, const qb_attention *a, const int64_t *mask,
                     const void *const *in, query q, int64_t key) {
-    const int64_t x = token_at(&a->in[IN_QUERY], q.item, q.head, q.row);
-    const int64_t y = token_at(&a->in[IN_KEY], q.item, q.head, key);
+    const int64_t x = qb_token_at(&a->in[IN_QUERY], q.item, q.head, q.row);
+    const int64_t y = qb_token_at(&a->in[IN_KEY], q.item, q.head, key);
     double sum = 0;
     for (int64_t e = 0; e < a->size; e++)
         sum += element(p, in, IN_QUERY, x + e) * element(p, in, IN_KEY, y + e);
@@ -51,11 +46,11 @@ static void one_query(const qb_problem *p, const qb_attention *a, const int64_t 
         float value[QB_REF_CHUNK];
         for (int64_t key = 0; key < a->keys && sum != 0; key++) {
             const double weight = exp(score(p, a, mask, in, q, key) - most) / sum;
-            const int64_t v = token_at(&a->in[IN_VALUE], q.item, q.head, key) + e;
+            const int64_t v = qb_token_at(&a->in[IN_VALUE], q.item, q.head, key) + e;
             for (int64_t i = 0; i < n; i++) y[i] += weight * element(p, in, IN_VALUE, v + i);
         }
         for (int64_t i = 0; i < n; i++) value[i] = (float)y[i];
-        qb_ref_store(&p->out, out, token_at(&a->out, q.item, q.head, q.row) + e, n, value);
+        qb_ref_store(&p->out, out, qb_token_at(&a->out, q.item, q.head, q.row) + e, n, value);
     }
 }
 

@@ -586,19 +586,15 @@ static double real(const void *data, int64_t at) {
     return (double)qb_f16_to_f32(((const uint16_t *)data)[at]);
 }
 
-static int64_t token_at(const qb_heads *at, int64_t n, int64_t head, int64_t token) {
-    return at->offset + n / at->inner * at->stride[0] + n % at->inner * at->stride[1] +
-           head * at->stride[2] + token * at->stride[3];
-}
-
 /* The result of one query of a head. */
 static void attend(const qb_attention *a, const qb_launch *args, double scale, int64_t n,
                    int64_t head, int64_t query) {
-    const int64_t q = token_at(&a->in[0], n, head, query), out = token_at(&a->out, n, head, query);
+    const int64_t q = qb_token_at(&a->in[0], n, head, query),
+                  out = qb_token_at(&a->out, n, head, query);
     double sum = 0, *weight = malloc((size_t)a->keys * sizeof *weight);
     assert(weight);
     for (int64_t t = 0; t < a->keys; t++) {
-        const int64_t k = token_at(&a->in[1], n, head, t);
+        const int64_t k = qb_token_at(&a->in[1], n, head, t);
         double score = 0;
         for (int64_t i = 0; i < a->size; i++)
             score += real(args->in[0], q + i) * real(args->in[1], k + i);
@@ -607,7 +603,7 @@ static void attend(const qb_attention *a, const qb_launch *args, double scale, i
     for (int64_t i = 0; i < a->value_size; i++) {
         double y = 0;
         for (int64_t t = 0; t < a->keys; t++)
-            y += weight[t] * real(args->in[2], token_at(&a->in[2], n, head, t) + i);
+            y += weight[t] * real(args->in[2], qb_token_at(&a->in[2], n, head, t) + i);
         ((uint16_t *)args->out)[out + i] = qb_f32_to_f16((float)(y / sum));
     }
     free(weight);

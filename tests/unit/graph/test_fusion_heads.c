@@ -5,6 +5,7 @@
 #include "build_graph.h"
 #include "graph/fusion.h"
 #include "graph/layer.h"
+#include "kernels/heads.h"
 
 #define ITEMS 2
 #define TOKENS 3
@@ -101,24 +102,20 @@ static float real(const qb_eval *e, int32_t value, int64_t at) {
     return ((const float *)e->data[value])[at];
 }
 
-static int64_t token_at(const qb_heads *h, int64_t n, int64_t head, int64_t token) {
-    return h->offset + n / h->inner * h->stride[0] + n % h->inner * h->stride[1] +
-           head * h->stride[2] + token * h->stride[3];
-}
-
 /* One result of the group, from its inputs as the graph computed them. */
 static double result(const qb_eval *e, const qb_group *g, float scale, int64_t n, int64_t head,
                      int64_t row, int64_t element) {
     const qb_attention *a = g->views;
     double sum = 0, y = 0;
     for (int64_t t = 0; t < a->keys; t++) {
-        const int64_t q = token_at(&a->in[0], n, head, row), k = token_at(&a->in[1], n, head, t);
+        const int64_t q = qb_token_at(&a->in[0], n, head, row),
+                      k = qb_token_at(&a->in[1], n, head, t);
         double score = 0;
         for (int64_t i = 0; i < a->size; i++)
             score += (double)real(e, g->in[0], q + i) * (double)real(e, g->in[1], k + i);
         const double weight = exp((double)scale * score);
         sum += weight;
-        y += weight * (double)real(e, g->in[2], token_at(&a->in[2], n, head, t) + element);
+        y += weight * (double)real(e, g->in[2], qb_token_at(&a->in[2], n, head, t) + element);
     }
     return y / sum;
 }
@@ -131,7 +128,7 @@ static void assert_computes(const qb_eval *e, const qb_group *g, const qb_proble
             for (int64_t t = 0; t < a->rows; t++)
                 for (int64_t i = 0; i < a->value_size; i++, seen++) {
                     const double y = result(e, g, p->scale, n, h, t, i);
-                    const int64_t at = token_at(&a->out, n, h, t) + i;
+                    const int64_t at = qb_token_at(&a->out, n, h, t) + i;
                     assert_true(fabs(y - (double)real(e, g->out, at)) < 1e-5);
                 }
     assert_true(seen == qb_shape_count(&e->graph->values[g->out].shape));
