@@ -31,6 +31,13 @@ QB_V vf qb_exp(vf x) {
     return vf_scale(p, n);
 }
 
+/* e^x; 0 where x is below `far`. */
+QB_V vf qb_exp_or_0(vf x, float far) {
+    const vmask below = vf_less(x, vf_set(far));
+    const vf zero = vf_set(0.0f);
+    return vf_select(below, zero, qb_exp(vf_select(below, zero, x)));
+}
+
 /* numerator / (1 + e^-x): the logistic function of x, and SILU. */
 QB_V vf qb_logistic(vf numerator, vf x) {
     vf e = qb_exp(vf_sub(vf_set(0.0f), x));

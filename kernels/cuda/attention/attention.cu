@@ -264,11 +264,12 @@ QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], f
         for (int h = 0; h < 2; h++)
             *(float2 *)(room + (g + h * 8) * SIZE + (j ^ g) * 8 + t * 2) =
                 make_float2(result[j][h * 2], result[j][h * 2 + 1]);
-    if (PARTS > 1)
+    if (PARTS > 1) {
         __syncthreads();
-    else
+        room = rooms;
+    } else {
         __syncwarp();
-    if (PARTS > 1) room = rooms;
+    }
     if (p.pairs)
         store_pieces<SIZE, PARTS, 2>(p, room, row, out, first);
     else
