@@ -25,9 +25,10 @@ QB_V void store_bf16(char *to, vf v) {
 #define LOAD_BF16(p) vf_load_bf16(p, V_ALL)
 #define FAST(ROWS, VECTORS) QB_TILE_FAST_FLOATS(ROWS, VECTORS, 32, LOAD_BF16, store_bf16)
 
+#define RUNS(ROWS, VECTORS) QB_TILE_RUNS(ROWS, VECTORS, UNITS, QB_TILE_FLUSH_FLOATS)
 #define DEFINE(ROWS, VECTORS)                                                                      \
-    QB_SIMD static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums) QB_TILE_BODY(         \
-        ROWS, VECTORS, vf, vf_load, UNITS, vf_add, QB_TILE_FLUSH_FLOATS, FAST, vf_store)
+    QB_SIMD static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums)                       \
+        QB_TILE_BODY(ROWS, VECTORS, vf, vf_load, RUNS, vf_add, FAST, vf_store)
 QB_TILE_SHAPES(DEFINE)
 
 static const qb_sum_fn sum[QB_TILE_VECTORS + 1][QB_TILE_ROWS + 1] = {

@@ -104,6 +104,7 @@ static void run_block(const job *j, const qb_conv_region *r, const qb_conv_block
         .n_runs = r->n_runs,
         .runs = plan->runs + r->first_run,
         .panel = j->packed + block->panel,
+        .order_bytes = plan->order_bytes,
         .start = j->start + (size_t)(start * plan->columns + channel) * 4,
         .out = j->out + channel * (int64_t)qb_dtype_size(plan->epilogue.out),
         .residual = j->residual
@@ -243,6 +244,15 @@ static void finalize(qb_desc *desc) {
     if (desc->layout == QB_LAYOUT_ANY) desc->layout = QB_LAYOUT_NHWC;
 }
 
+void qb_conv_finalize(qb_kernel *kernel, const qb_conv_plan *plan) {
+    if (plan->epilogue.residual == plan->epilogue.out &&
+        plan->out_stride == plan->residual_stride && plan->out_offset == plan->residual_offset)
+        kernel->in_place_inputs = 1u << QB_IN_RESIDUAL;
+    for (int32_t i = 0; i < kernel->problem.n_in; i++)
+        if (i == QB_IN_DATA || i == QB_IN_RESIDUAL) finalize(&kernel->in[i]);
+    finalize(&kernel->problem.out);
+}
+
 qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                          const bool *constant, int threads, const qb_conv_arch *arch,
                          qb_kernel **out) {
@@ -260,14 +270,9 @@ qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     kernel->packing_id = qb_conv_form(plan);
     kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
     kernel->workspace_bytes = qb_conv_workspace(plan);
-    if (plan->epilogue.residual == plan->epilogue.out &&
-        plan->out_stride == plan->residual_stride && plan->out_offset == plan->residual_offset)
-        kernel->in_place_inputs = 1u << QB_IN_RESIDUAL;
     kernel->pack = qb_conv_pack;
     kernel->launch = qb_conv_launch;
-    for (int32_t i = 0; i < p->n_in; i++)
-        if (i == QB_IN_DATA || i == QB_IN_RESIDUAL) finalize(&kernel->in[i]);
-    finalize(&kernel->problem.out);
+    qb_conv_finalize(kernel, plan);
     *out = kernel;
     return QB_OK;
 }

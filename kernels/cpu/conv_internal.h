@@ -32,6 +32,13 @@ typedef struct qb_run {
     int16_t at[QB_SPATIAL]; /* kernel element (of its first element) */
 } qb_run;
 
+/* Where a panel begins that has an order: for each of its units, in the order in which its run adds
+ * them up, where the unit's data lie. The first units of a run may have their weights as bytes. */
+typedef struct qb_unit_order {
+    int32_t data;   /* bytes from where the run's data begin */
+    int32_t narrow; /* at a run's first unit: units with bytes */
+} qb_unit_order;
+
 typedef struct qb_tile {
     int rows, vectors, width; /* width: columns to store */
     bool indirect;
@@ -41,6 +48,7 @@ typedef struct qb_tile {
     int32_t n_runs;
     const qb_run *runs;
     const char *panel;
+    size_t order_bytes;      /* of the panel's qb_unit_order */
     const void *start;       /* sums begin here: bias and zero point correction */
     const char *const *data; /* [rows] pixels; indirect: [n_runs * rows] starts of runs */
     const int64_t *pixel;    /* [rows] index of the output pixel */
@@ -56,6 +64,7 @@ typedef struct qb_tile {
 typedef struct qb_conv_arch {
     bool integer;
     bool wide_weights; /* panels hold weights of 16 bits */
+    bool ordered;      /* panels have an order, and no run is longer than a kernel element */
     bool flips;        /* tile_s8 reads s8 data as u8 by flipping the sign bit: zero point + 128 */
     int lanes;         /* columns in a vector */
     int column_bytes;  /* of one unit of one column in a panel, at least 4 */
@@ -72,6 +81,7 @@ extern const qb_conv_arch qb_conv_f32_avx512, qb_conv_f32_avx2, qb_conv_f32_gene
 extern const qb_conv_arch qb_conv_bf16_avx512_bf16;
 extern const qb_conv_arch qb_conv_s8_avx512_vnni, qb_conv_s8_avx512, qb_conv_s8_avx2_vnni,
     qb_conv_s8_avx2, qb_conv_s8_sse2, qb_conv_s8_generic;
+extern const qb_conv_arch qb_conv_s16_avx512, qb_conv_s16_avx2; /* tiles of winograd_internal.h */
 /* The first of them that runs here, for f32 or 8-bit data and the problem's weight. */
 const qb_conv_arch *qb_conv_best(const qb_problem *p);
 
@@ -124,12 +134,13 @@ typedef struct qb_conv_plan {
     int64_t in_stride, in_offset, out_stride, out_offset, residual_stride,
         residual_offset; /* bytes */
     int64_t src_stride, src_offset, source_pad[QB_SPATIAL];
-    size_t element;    /* bytes of a data element */
-    int32_t zero;      /* of the data */
-    int64_t segment;   /* see qb_tile */
-    int64_t per_unit;  /* elements in a unit of 4 bytes */
-    int64_t tap_units; /* units of one kernel element; merged rows: see run_units */
-    bool merged;       /* one run a kernel row */
+    size_t element;     /* bytes of a data element */
+    int32_t zero;       /* of the data */
+    int64_t segment;    /* see qb_tile */
+    int64_t per_unit;   /* elements in a unit of 4 bytes */
+    size_t order_bytes; /* of a panel, see qb_unit_order */
+    int64_t tap_units;  /* units of one kernel element; merged rows: see run_units */
+    bool merged;        /* one run a kernel row */
     int64_t row_bytes, plane_bytes, kernel_rows, row_units, total_units;
     int32_t n_blocks, n_regions, n_runs, n_starts, n_chunks, n_block_groups;
     qb_conv_block *blocks;
@@ -160,6 +171,12 @@ qb_status qb_conv_pack_computed(qb_ctx *cx, qb_workers *workers, const qb_kernel
                                 const void *const *constants, void *packed);
 /* Weight and bias as constants, for qb_tactic.supports and create, and as the only inputs that must
  * be row-major where they are none. */
+/* What sums of integers are multiplied with, and their float bias or NULL: plan->columns of each.
+ */
+void qb_conv_pack_multipliers(const qb_conv_plan *plan, const qb_problem *p, const float *bias,
+                              float *multiplier, float *to_bias);
+/* Layouts of the kernel's problem, and whether the result may take the residual's place. */
+void qb_conv_finalize(qb_kernel *kernel, const qb_conv_plan *plan);
 extern const bool qb_conv_known[QB_MAX_INPUTS];
 bool qb_conv_has_plain_constants(const qb_problem *p);
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);

@@ -44,20 +44,67 @@ typedef struct pack_job {
     char *packed;
 } pack_job;
 
-static void put_integers(const pack_job *j, const qb_conv_block *block, int64_t unit, char *to) {
+/* A column's four weights of a unit. */
+static void weights_of(const pack_job *j, const qb_conv_block *block, int64_t unit, int32_t column,
+                       int16_t code[4]) {
     const qb_conv_plan *plan = j->plan;
-    void (*const spread)(char *, int, const int16_t *) =
-        plan->arch->spread ? plan->arch->spread : spread_bytes;
-    int64_t from[4];
-    for (int i = 0; i < 4; i++) from[i] = element_of(plan, unit, i);
+    const int64_t output = block->channel + column, at = output * plan->weight_stride[0];
+    for (int i = 0; i < 4; i++) {
+        const int64_t from = element_of(plan, unit, i);
+        code[i] = from < 0 ? 0
+                           : (int16_t)qb_cpu_weight_at(&j->p->in[QB_IN_WEIGHT], j->weight,
+                                                       at + from, output);
+    }
+}
+
+static void put_integers(const pack_job *j, const qb_conv_block *block, int64_t unit,
+                         void (*spread)(char *, int, const int16_t *), char *to) {
     for (int32_t column = 0; column < block->width; column++) {
-        const int64_t output = block->channel + column, at = output * plan->weight_stride[0];
-        int16_t code[4] = {0};
-        for (int i = 0; i < 4; i++)
-            if (from[i] >= 0)
-                code[i] = (int16_t)qb_cpu_weight_at(&j->p->in[QB_IN_WEIGHT], j->weight,
-                                                    at + from[i], output);
+        int16_t code[4];
+        weights_of(j, block, unit, column, code);
         spread(to, column, code);
+    }
+}
+
+/* Can no sum of two products of a u8 and one of the unit's weights leave 16 bits? */
+static bool fits_bytes(const pack_job *j, const qb_conv_block *block, int64_t unit) {
+    for (int32_t column = 0; column < block->width; column++) {
+        int16_t code[4];
+        weights_of(j, block, unit, column, code);
+        for (int i = 0; i < 4; i += 2) {
+            const int a = code[i], b = code[i + 1];
+            const int most = (a > 0 ? a : 0) + (b > 0 ? b : 0);
+            const int least = (a < 0 ? a : 0) + (b < 0 ? b : 0);
+            if (most * UINT8_MAX > INT16_MAX || least * UINT8_MAX < INT16_MIN || a > INT8_MAX ||
+                b > INT8_MAX)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Units of each run, those that fit in bytes first. */
+static void pack_ordered(const pack_job *j, const qb_conv_block *block) {
+    const qb_conv_plan *plan = j->plan;
+    const size_t bytes = (size_t)(block->vectors * plan->arch->lanes) * 4;
+    const size_t wide_bytes = bytes / 4 * (size_t)plan->arch->column_bytes;
+    const int64_t run = plan->tap_units > 0 ? plan->tap_units : plan->row_units;
+    char *panel = j->packed + block->panel;
+    qb_unit_order *order = (qb_unit_order *)(void *)panel;
+    memset(panel, 0, plan->order_bytes + wide_bytes * (size_t)plan->total_units);
+    for (int64_t first = 0; first < plan->total_units; first += run, order += run) {
+        char *to = panel + plan->order_bytes + (size_t)first * wide_bytes;
+        int64_t n = 0;
+        for (int narrow = 1; narrow >= 0; narrow--) {
+            for (int64_t unit = 0; unit < run; unit++) {
+                if (fits_bytes(j, block, first + unit) != narrow) continue;
+                put_integers(j, block, first + unit, narrow ? spread_bytes : plan->arch->spread,
+                             to);
+                order[n++].data = (int32_t)(4 * unit);
+                to += narrow ? bytes : wide_bytes;
+            }
+            if (narrow) order->narrow = (int32_t)n;
+        }
     }
 }
 
@@ -84,12 +131,18 @@ static void pack_panel(const pack_job *j, const qb_conv_block *block) {
     const size_t unit_bytes =
         (size_t)(block->vectors * plan->arch->lanes) * (size_t)plan->arch->column_bytes;
     const int64_t step = plan->tap_units > 0 ? plan->tap_units : plan->row_units;
+    void (*const spread)(char *, int, const int16_t *) =
+        plan->arch->spread ? plan->arch->spread : spread_bytes;
     char *panel = j->packed + block->panel;
     memset(panel, 0, unit_bytes * (size_t)plan->total_units);
     for (int64_t first = 0; first < step; first++)
-        for (int64_t unit = first; unit < plan->total_units; unit += step)
-            (plan->integer ? put_integers : put_floats)(j, block, unit,
-                                                        panel + (size_t)unit * unit_bytes);
+        for (int64_t unit = first; unit < plan->total_units; unit += step) {
+            char *to = panel + (size_t)unit * unit_bytes;
+            if (plan->integer)
+                put_integers(j, block, unit, spread, to);
+            else
+                put_floats(j, block, unit, to);
+        }
 }
 
 /* The sum of an output's weights over the taps that a region has. */
@@ -135,21 +188,19 @@ static void pack_starts(const pack_job *j, const qb_conv_block *block) {
 
 static void pack_block(int64_t block, void *argument) {
     const pack_job *j = argument;
-    pack_panel(j, &j->plan->blocks[block]);
+    (j->plan->arch->ordered ? pack_ordered : pack_panel)(j, &j->plan->blocks[block]);
     pack_starts(j, &j->plan->blocks[block]);
 }
 
 /* The multipliers in the order of problem.h: the scales' rounded product, then MATMUL's factor. */
-static void pack_multipliers(const qb_conv_plan *plan, const qb_problem *p, const float *bias,
-                             char *packed) {
+void qb_conv_pack_multipliers(const qb_conv_plan *plan, const qb_problem *p, const float *bias,
+                              float *multiplier, float *to_bias) {
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
-    float *multiplier = (float *)(void *)(packed + plan->multiplier);
     for (int64_t m = 0; m < plan->columns; m++) {
         float scale = m < plan->outputs ? w->scale[w->n > 1 ? m % w->n : 0] : 0.0f;
         float product = p->in[QB_IN_DATA].q.scale[0] * scale;
         multiplier[m] = plan->factor == 1.0f ? product : product * plan->factor;
-        if (plan->float_bias)
-            ((float *)(void *)(packed + plan->bias))[m] = m < plan->outputs ? bias[m] : 0.0f;
+        if (plan->float_bias) to_bias[m] = m < plan->outputs ? bias[m] : 0.0f;
     }
 }
 
@@ -161,7 +212,9 @@ static void pack_by(qb_workers *workers, const qb_kernel *kernel, const void *co
     if (qb_problem_has(p, QB_IN_BIAS)) j.bias = constants[QB_IN_BIAS];
     memset(j.packed + plan->start, 0, (size_t)plan->n_starts * (size_t)plan->columns * 4);
     qb_workers_run(workers, plan->n_blocks, pack_block, &j);
-    if (plan->integer) pack_multipliers(plan, p, j.bias, packed);
+    if (plan->integer)
+        qb_conv_pack_multipliers(plan, p, j.bias, (float *)(void *)(j.packed + plan->multiplier),
+                                 (float *)(void *)(j.packed + plan->bias));
     memset(j.packed + plan->zeros, (uint8_t)plan->zero,
            (size_t)plan->channels * plan->element + QB_BUFFER_SLACK);
 }

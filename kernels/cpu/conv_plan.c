@@ -215,7 +215,7 @@ static void choose_walk(qb_conv_plan *plan) {
         plan->in_stride = tight + (aliased ? ROOM_BYTES : 0);
         plan->in_offset = 0;
     }
-    plan->merged = dense && plan->in_stride == tight;
+    plan->merged = dense && plan->in_stride == tight && (odd || !plan->arch->ordered);
     plan->row_bytes = plan->in[2] * plan->in_stride;
     plan->plane_bytes = plan->in[1] * plan->row_bytes;
     plan->tap_units = qb_ceil64(plan->group_channels, plan->per_unit);
@@ -226,6 +226,8 @@ static void choose_walk(qb_conv_plan *plan) {
     }
     plan->kernel_rows = plan->kernel[0] * plan->kernel[1];
     plan->total_units = plan->kernel_rows * plan->row_units;
+    if (plan->arch->ordered)
+        plan->order_bytes = qb_pad64((size_t)plan->total_units * sizeof(qb_unit_order));
     bool chained = plan->integer || plan->total_units <= QB_CHAIN;
     plan->segment = chained ? INT32_MAX : qb_ceil64(plan->total_units, 4);
 }
@@ -355,7 +357,8 @@ static int64_t group_blocks(qb_conv_plan *plan, int64_t group, qb_conv_block *bl
                                             .vectors = vectors,
                                             .panel = plan->packed_bytes};
             plan->packed_bytes += qb_pad64((size_t)(plan->total_units * vectors * lanes) *
-                                           (size_t)plan->arch->column_bytes);
+                                           (size_t)plan->arch->column_bytes) +
+                                  plan->order_bytes;
         }
         done += width;
     }

@@ -140,12 +140,35 @@ QB_V void qb_tile_epilogue(const qb_tile *t, void *sums, bool integer) {
     }
 /* clang-format on */
 
-/* One function for each number of rows and vectors: VECTOR is the register type. UNITS(ROWS,
- * VECTORS, N) adds N units to the sums; FLUSH(ROWS, VECTORS) comes after every `segment` units and
- * begins new sums; FAST(ROWS, VECTORS) finishes the sums in their registers where the tile says
- * that it is a fast one. */
+/* Adds all runs to the sums. UNITS(ROWS, VECTORS, N) adds N units; FLUSH(ROWS, VECTORS) comes after
+ * every `segment` units and begins new sums. */
 /* clang-format off */
-#define QB_TILE_BODY(ROWS, VECTORS, VECTOR, LOAD, UNITS, ADD, FLUSH, FAST, STORE)                  \
+#define QB_TILE_RUNS(ROWS, VECTORS, UNITS, FLUSH)                                                  \
+    int64_t left = t->segment * 4;                                                                 \
+    for (int32_t k = 0; k < t->n_runs; k++) {                                                      \
+        const qb_run *run = &t->runs[k];                                                           \
+        const char *weight = t->panel + (size_t)run->weight * ((VECTORS) * QB_UNIT_BYTES);         \
+        int64_t u = t->indirect ? 0 : run->data, end = u + (int64_t)run->units * 4;                \
+        while (u < end) {                                                                          \
+            int64_t stop = end - u < left ? end : u + left;                                        \
+            left -= stop - u;                                                                      \
+            for (; QB_TILE_UNROLL(VECTORS) > 1 && u + 4 * QB_TILE_UNROLL(VECTORS) <= stop;         \
+                 u += 4 * QB_TILE_UNROLL(VECTORS))                                                 \
+                UNITS(ROWS, VECTORS, QB_TILE_UNROLL(VECTORS))                                      \
+            for (; u < stop; u += 4)                                                               \
+                UNITS(ROWS, VECTORS, 1)                                                            \
+            if (left == 0) {                                                                       \
+                FLUSH(ROWS, VECTORS)                                                               \
+                left = t->segment * 4;                                                             \
+            }                                                                                      \
+        }                                                                                          \
+        if (t->indirect) data += (ROWS);                                                           \
+    }
+
+/* One function for each number of rows and vectors: VECTOR is the register type. RUNS(ROWS, VECTORS)
+ * adds up; FAST(ROWS, VECTORS) finishes the sums in their registers where the tile says that it is a
+ * fast one. */
+#define QB_TILE_BODY(ROWS, VECTORS, VECTOR, LOAD, RUNS, ADD, FAST, STORE)                          \
     {                                                                                              \
         VECTOR sum[ROWS][VECTORS];                                                                 \
         QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
@@ -153,27 +176,8 @@ QB_V void qb_tile_epilogue(const qb_tile *t, void *sums, bool integer) {
             QB_UNROLL for (int r = 0; r < (ROWS); r++) sum[r][v] = first;                          \
         }                                                                                          \
         const char *const *data = t->data;                                                         \
-        int64_t left = t->segment * 4;                                                             \
         bool flushed = false;                                                                      \
-        for (int32_t k = 0; k < t->n_runs; k++) {                                                  \
-            const qb_run *run = &t->runs[k];                                                       \
-            const char *weight = t->panel + (size_t)run->weight * ((VECTORS) * QB_UNIT_BYTES);     \
-            int64_t u = t->indirect ? 0 : run->data, end = u + (int64_t)run->units * 4;            \
-            while (u < end) {                                                                      \
-                int64_t stop = end - u < left ? end : u + left;                                    \
-                left -= stop - u;                                                                  \
-                for (; QB_TILE_UNROLL(VECTORS) > 1 && u + 4 * QB_TILE_UNROLL(VECTORS) <= stop;     \
-                     u += 4 * QB_TILE_UNROLL(VECTORS))                                             \
-                    UNITS(ROWS, VECTORS, QB_TILE_UNROLL(VECTORS))                                  \
-                for (; u < stop; u += 4)                                                           \
-                    UNITS(ROWS, VECTORS, 1)                                                        \
-                if (left == 0) {                                                                   \
-                    FLUSH(ROWS, VECTORS)                                                           \
-                    left = t->segment * 4;                                                         \
-                }                                                                                  \
-            }                                                                                      \
-            if (t->indirect) data += (ROWS);                                                       \
-        }                                                                                          \
+        RUNS(ROWS, VECTORS)                                                                        \
         if (flushed)                                                                               \
             QB_UNROLL for (int r = 0; r < (ROWS); r++)                                             \
                 QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                      \

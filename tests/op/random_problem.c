@@ -176,6 +176,22 @@ static void random_patches(qb_rng *rng, random_case *c, qb_shape *x, qb_shape *y
     apart_windows(2, side, x, &c->problem.window, y);
 }
 
+/* As Winograd's algorithm takes them. */
+static void three_by_three(qb_rng *rng, int64_t *channels, int64_t *outputs, qb_shape *x,
+                           qb_window *w, qb_shape *y) {
+    const int64_t pad = random_between(rng, 0, 2);
+    *channels = random_between(rng, 24, 80);
+    *outputs = random_between(rng, 24, 80);
+    x->dim[0] = y->dim[0] = random_between(rng, 1, 2);
+    for (int32_t d = 0; d < 2; d++) {
+        x->dim[2 + d] = random_between(rng, 9, 16);
+        y->dim[2 + d] = x->dim[2 + d] + 2 * pad - 2;
+        w->kernel[d] = 3;
+        w->stride[d] = w->dilation[d] = 1;
+        w->pad_begin[d] = w->pad_end[d] = pad;
+    }
+}
+
 static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     int32_t spatial = random_chance(rng, 75) ? 2 : random_chance(rng, 50) ? 1 : 3;
@@ -202,6 +218,11 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
         large_windows(rng, spatial, &x, &p->window, &y);
     if (c->wide && spatial == 2 && random_chance(rng, 25)) random_patches(rng, c, &x, &y);
     channels = x.dim[1];
+    if (!c->wide && spatial == 2 && p->group == 1 && random_chance(rng, 8)) {
+        three_by_three(rng, &channels, &outputs, &x, &p->window, &y);
+        x.dim[1] = channels;
+        y.dim[1] = outputs;
+    }
     if (transpose) {
         qb_shape small = y; /* the convolution's output is the transposed one's input */
         y = x, x = small;

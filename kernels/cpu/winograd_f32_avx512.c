@@ -1,0 +1,6 @@
+/* f32 convolution by Winograd's algorithm with AVX-512. */
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#define QB_WINOGRAD_INTEGER 0
+#include "winograd_simd.inc"
+
+QB_SIMD_TACTIC(cpu_winograd_f32_avx512, "cpu.winograd_f32.avx512", QB_KIND_CONV, QB_EXACT)

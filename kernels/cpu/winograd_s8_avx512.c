@@ -1,0 +1,6 @@
+/* 8-bit convolution by Winograd's algorithm with AVX-512. */
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#define QB_WINOGRAD_INTEGER 1
+#include "winograd_simd.inc"
+
+QB_SIMD_TACTIC(cpu_winograd_s8_avx512, "cpu.winograd_s8.avx512", QB_KIND_CONV, QB_EXACT)
