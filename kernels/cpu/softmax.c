@@ -11,7 +11,7 @@
 #define TOGETHER 16          /* lines of quantized values that are next to each other */
 #define TOGETHER_FLOATS 4096 /* of items that are */
 
-static void run_generic(const qb_softmax *s, const float *in, float *out) {
+static void run_item(const qb_softmax *s, const float *in, float *out) {
     for (int64_t i = 0; i < s->inner; i++, in++, out++) {
         float max = -INFINITY, sum = 0.0f;
         for (int64_t k = 0; k < s->n; k++) {
@@ -28,6 +28,11 @@ static void run_generic(const qb_softmax *s, const float *in, float *out) {
         else
             for (int64_t k = 0; k < s->n; k++) out[k * s->inner] /= sum;
     }
+}
+
+static void run_generic(const qb_softmax *s, const float *in, float *out, int64_t items) {
+    const int64_t size = s->n * s->inner;
+    for (int64_t i = 0; i < items; i++) run_item(s, in + i * size, out + i * size);
 }
 
 typedef struct job {
@@ -57,7 +62,7 @@ static void run_items(const qb_softmax *s, const char *in, char *out, int64_t it
                       float *scratch) {
     const int64_t size = s->n * s->inner;
     qb_chain_load(s->dtype, s->scale, s->zero, in, items * size, scratch);
-    for (int64_t k = 0; k < items; k++) s->run(s, scratch + k * size, scratch + k * size);
+    s->run(s, scratch, scratch, items);
     put(s, scratch, items * size, out);
 }
 
@@ -70,7 +75,7 @@ static void run_lines(const qb_softmax *s, const char *in, char *out, int64_t wi
     for (int64_t k = 0; k < s->n; k++)
         qb_chain_load(s->dtype, s->scale, s->zero, in + k * s->inner * in_size, width,
                       scratch + k * width);
-    s->run(&part, scratch, scratch);
+    s->run(&part, scratch, scratch, 1);
     for (int64_t k = 0; k < s->n; k++)
         put(s, scratch + k * width, width, out + k * s->inner * out_size_of(s));
 }
@@ -98,10 +103,9 @@ static void run_part(int64_t task, void *argument) {
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const qb_softmax *s = j->s;
-    const int64_t end = qb_min64((task + 1) * s->per_task, s->outer), size = s->n * s->inner;
-    for (int64_t o = task * s->per_task; o < end; o++)
-        s->run(s, (const float *)(const void *)j->in + o * size,
-               (float *)(void *)j->out + o * size);
+    const int64_t first = task * s->per_task, at = first * s->n * s->inner;
+    s->run(s, (const float *)(const void *)j->in + at, (float *)(void *)j->out + at,
+           qb_min64(s->per_task, s->outer - first));
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -160,9 +164,9 @@ static void describe(qb_softmax *s, const qb_problem *p, qb_layout layout, int t
     /* a last part of fewer lines takes what any number of them does */
     const bool even = s->plain || s->width == s->inner || s->width == 1;
     const int64_t inner = s->plain ? s->inner : even ? s->width : INT64_MAX;
-    s->run = qb_processor_has(QB_TIER_AVX512) ? qb_softmax_best_avx512(inner)
-             : qb_processor_has(QB_TIER_AVX2) ? qb_softmax_best_avx2(inner)
-                                              : qb_softmax_best_sse2(inner);
+    s->run = qb_processor_has(QB_TIER_AVX512) ? qb_softmax_best_avx512(s->n, inner)
+             : qb_processor_has(QB_TIER_AVX2) ? qb_softmax_best_avx2(s->n, inner)
+                                              : qb_softmax_best_sse2(s->n, inner);
 #endif
 }
 

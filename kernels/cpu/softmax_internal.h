@@ -10,8 +10,8 @@
 #define QB_SOFTMAX_FAR (-70.0f)
 
 typedef struct qb_softmax qb_softmax;
-/* n x inner floats, the lines along n; `out` may be `in`. */
-typedef void (*qb_softmax_fn)(const qb_softmax *s, const float *in, float *out);
+/* `items` times n x inner floats, the lines along n; `out` may be `in`. */
+typedef void (*qb_softmax_fn)(const qb_softmax *s, const float *in, float *out, int64_t items);
 
 struct qb_softmax {
     int64_t outer, n, inner; /* in the order of memory; lines run along n with a step of inner */
@@ -28,10 +28,10 @@ struct qb_softmax {
 };
 
 #if QB_X86
-/* What is fastest for lines that are `inner` elements apart. */
-qb_softmax_fn qb_softmax_best_avx512(int64_t inner);
-qb_softmax_fn qb_softmax_best_avx2(int64_t inner);
-qb_softmax_fn qb_softmax_best_sse2(int64_t inner);
+/* What is fastest for lines of n elements that are `inner` apart. */
+qb_softmax_fn qb_softmax_best_avx512(int64_t n, int64_t inner);
+qb_softmax_fn qb_softmax_best_avx2(int64_t n, int64_t inner);
+qb_softmax_fn qb_softmax_best_sse2(int64_t n, int64_t inner);
 #endif
 
 #endif
