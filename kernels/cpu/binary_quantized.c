@@ -267,6 +267,12 @@ static bool spreads(const qb_problem *p) {
            !(commutes && qb_shape_equal(&p->in[1].shape, &p->out.shape));
 }
 
+/* One run of floats, perhaps with a scalar, for which oneDNN takes up to twenty times as long. */
+static bool is_fast(const qb_problem *p) {
+    return qb_shape_equal(&p->in[0].shape, &p->in[1].shape) ||
+           qb_shape_count(&p->in[0].shape) == 1 || qb_shape_count(&p->in[1].shape) == 1;
+}
+
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     bool own = qb_cpu_is_quantized(&p->out) || p->out.channel_total > 0;
@@ -278,7 +284,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
         if (!lies_as(&p->in[i], &p->out)) return false;
         own = own || qb_cpu_is_quantized(&p->in[i]) || p->in[i].channel_total > 0;
     }
-    return (own || spreads(p)) && qb_shape_count(&p->out.shape) > 0;
+    return (own || is_fast(p) || spreads(p)) && qb_shape_count(&p->out.shape) > 0;
 }
 
 static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {

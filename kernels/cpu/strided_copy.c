@@ -1,14 +1,16 @@
 /* Strided copies: what transposes, slices, expands, tiles and flips.
  *
  * The last dimension is a row of the result: a block of memory, one element repeated, or elements
- * that lie apart. Where another dimension is innermost in the data, both make a plane, which is
- * transposed in small squares, so that both sides use whole cache lines. */
+ * that lie apart. Blocks of a few bytes are moved as one element of a row of blocks. Where another
+ * dimension is innermost in the data, both make a plane, which is transposed in small squares, so
+ * that both sides use whole cache lines. */
 #include <string.h>
 
 #include "cpu_internal.h"
 
 #define SQUARE 16
 #define TASK_BYTES 32768
+#define BLOCK_MOST 64
 
 typedef struct strided_copy {
     qb_strided_loops l;
@@ -17,14 +19,33 @@ typedef struct strided_copy {
     int64_t piece, pieces;               /* of a row, or of `inner`, that are moved at once */
     int64_t items, items_a_task;
     size_t size;
+    int64_t block; /* bytes that lie together in rows of blocks, where all strides are bytes; 0 */
 } strided_copy;
+
+/* Drops the last loop where it is a short block. */
+static void join_blocks(strided_copy *c) {
+    qb_strided_loops *l = &c->l;
+    const int32_t last = l->rank - 1;
+    const int64_t size = (int64_t)c->size, bytes = l->dim[last] * size;
+    if (last < 1 || l->from[last] != 1 || l->to[last] != 1 || bytes > BLOCK_MOST) return;
+    c->block = bytes;
+    c->size = 1;
+    l->rank = last;
+    l->from_first *= size;
+    l->to_first *= size;
+    for (int32_t d = 0; d < last; d++) {
+        l->from[d] *= size;
+        l->to[d] *= size;
+    }
+}
 
 static bool describe(strided_copy *c, const qb_problem *p) {
     qb_strided_loops *l = &c->l;
     *c = (strided_copy){.inner = -1, .items = 1, .size = qb_dtype_size(p->out.dtype)};
     if (!qb_strided_loops_of(&p->strided, &p->in[0], &p->out, l)) return false;
+    join_blocks(c);
     const int32_t last = l->rank - 1;
-    for (int32_t d = last - 1; d >= 0; d--)
+    for (int32_t d = last - 1; d >= 0 && c->block == 0; d--)
         if (l->from[d] == 1 && l->from[last] > 1 && l->to[last] == 1) c->inner = d;
     for (int32_t d = 0; d < last; d++) {
         if (d == c->inner) continue;
@@ -32,7 +53,9 @@ static bool describe(strided_copy *c, const qb_problem *p) {
         c->items *= l->dim[d];
     }
     const int64_t cut = c->inner >= 0 ? l->dim[c->inner] : l->dim[last];
-    const int64_t thick = c->inner >= 0 ? l->dim[last] : 1; /* elements moved for one of the cut */
+    const int64_t thick = c->inner >= 0  ? l->dim[last] /* elements moved for one of the cut */
+                          : c->block > 0 ? c->block
+                                         : 1;
     c->piece = qb_max64(1, TASK_BYTES / (thick * (int64_t)c->size));
     if (c->inner >= 0) c->piece = qb_ceil64(c->piece, SQUARE) * SQUARE;
     c->piece = qb_min64(c->piece, cut);
@@ -87,8 +110,33 @@ static void move_plane(const strided_copy *c, const char *from, char *to, int64_
     }
 }
 
+/* n blocks; those of the usual sizes without a call for each. */
+static void move_blocks(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n,
+                        int64_t bytes) {
+#define SIZE(BYTES)                                                                                \
+    case BYTES:                                                                                    \
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, BYTES);     \
+        return;
+    switch (bytes) {
+        SIZE(2)
+        SIZE(4)
+        SIZE(8)
+        SIZE(12)
+        SIZE(16)
+        SIZE(32)
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * to_step, from + i * from_step, (size_t)bytes);
+    }
+#undef SIZE
+}
+
 static void move_row(const strided_copy *c, const char *from, char *to, int64_t n) {
     const int64_t step = c->l.from[c->l.rank - 1], to_step = c->l.to[c->l.rank - 1];
+    if (c->block > 0) {
+        move_blocks(from, step, to, to_step, n, c->block);
+        return;
+    }
     if (step == 1 && to_step == 1) {
         memcpy(to, from, (size_t)n * c->size);
         return;
