@@ -8,6 +8,9 @@ static bool supports(const qb_problem *p, const bool *constant) {
     /* jit:uni of 2.6.3 has moved slices of channels to the wrong place. */
     if (from->channel_total > 0 || to->channel_total > 0) return false;
     bool from_quantized = qb_dnnl_is_quantized(from), to_quantized = qb_dnnl_is_quantized(to);
+    /* ... and has left a zero point out. */
+    if (from_quantized != to_quantized && qb_dnnl_zero(from_quantized ? from : to) != 0)
+        return false;
     bool half = qb_dnnl_is_bf16(from) || qb_dnnl_is_bf16(to);
     if (half && (from_quantized || to_quantized || !qb_dnnl_has_bf16())) return false;
     return from->shape.rank >= 1 && qb_shape_equal(&from->shape, &to->shape) &&
@@ -16,27 +19,14 @@ static bool supports(const qb_problem *p, const bool *constant) {
            (!from_quantized || !to_quantized || qb_dnnl_same_params(from, to));
 }
 
-static qb_status set_zero(qb_ctx *cx, dnnl_primitive_attr_t attr, int arg, int32_t zero) {
-    if (zero == 0) return QB_OK;
-    return qb_dnnl_check(cx, dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero),
-                         "setting a zero point");
-}
-
 static qb_status fill(qb_ctx *cx, const qb_desc *from, const qb_desc *to,
                       dnnl_primitive_attr_t attr) {
     bool from_quantized = qb_dnnl_is_quantized(from), to_quantized = qb_dnnl_is_quantized(to);
-    float scale = 1.0f;
     QB_TRY(qb_dnnl_check(cx,
                          dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                          "setting the scratchpad mode"));
     if (from_quantized == to_quantized) return QB_OK; /* moved as they are */
-    if (from_quantized) {
-        scale = from->q.scale[0];
-        QB_TRY(set_zero(cx, attr, DNNL_ARG_SRC, qb_dnnl_zero(from)));
-    } else {
-        scale = 1.0f / to->q.scale[0];
-        QB_TRY(set_zero(cx, attr, DNNL_ARG_DST, qb_dnnl_zero(to)));
-    }
+    const float scale = from_quantized ? from->q.scale[0] : 1.0f / to->q.scale[0];
     return qb_dnnl_check(cx, dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale),
                          "setting the scale");
 }
