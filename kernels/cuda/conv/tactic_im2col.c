@@ -8,6 +8,7 @@
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/common/value.h"
 #include "kernels/cuda/conv/im2col.h"
+#include "kernels/cuda/conv/im2col_tiles.h"
 
 #define PIECE 16                /* bytes */
 #define MOST (INT64_C(1) << 28) /* bytes of all rows */
@@ -171,26 +172,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     return QB_OK;
 }
 
-#define WINDOW_ROWS(SYMBOL, NAME, CONV)                                                            \
-    QB_CUDA_TACTIC_AROUND(SYMBOL, NAME, QB_KIND_CONV, QB_EXACT, CONV);
-
-WINDOW_ROWS(cuda_conv_s8_im2col_wgmma_128x128x128, "conv_s8.im2col_wgmma_128x128x128",
-            qb_tactic_cuda_conv_s8_wgmma_128x128x128)
-WINDOW_ROWS(cuda_conv_s8_im2col_wgmma_128x64x128, "conv_s8.im2col_wgmma_128x64x128",
-            qb_tactic_cuda_conv_s8_wgmma_128x64x128)
-WINDOW_ROWS(cuda_conv_s8_im2col_mma_128x128x64, "conv_s8.im2col_mma_128x128x64",
-            qb_tactic_cuda_conv_s8_mma_128x128x64)
-WINDOW_ROWS(cuda_conv_s8_im2col_mma_128x64x64, "conv_s8.im2col_mma_128x64x64",
-            qb_tactic_cuda_conv_s8_mma_128x64x64)
-WINDOW_ROWS(cuda_conv_s8_im2col_mma_sliced_16x64x64, "conv_s8.im2col_mma_sliced_16x64x64",
-            qb_tactic_cuda_conv_s8_mma_sliced_16x64x64)
-WINDOW_ROWS(cuda_conv_f16_im2col_wgmma_128x128x128, "conv_f16.im2col_wgmma_128x128x128",
-            qb_tactic_cuda_conv_f16_wgmma_128x128x128)
-WINDOW_ROWS(cuda_conv_f16_im2col_wgmma_128x64x128, "conv_f16.im2col_wgmma_128x64x128",
-            qb_tactic_cuda_conv_f16_wgmma_128x64x128)
-WINDOW_ROWS(cuda_conv_f16_im2col_mma_128x128x64, "conv_f16.im2col_mma_128x128x64",
-            qb_tactic_cuda_conv_f16_mma_128x128x64)
-WINDOW_ROWS(cuda_conv_f16_im2col_mma_128x64x64, "conv_f16.im2col_mma_128x64x64",
-            qb_tactic_cuda_conv_f16_mma_128x64x64)
-WINDOW_ROWS(cuda_conv_f16_im2col_mma_sliced_16x64x64, "conv_f16.im2col_mma_sliced_16x64x64",
-            qb_tactic_cuda_conv_f16_mma_sliced_16x64x64)
+#define WINDOW_ROWS(TYPE, TILE, SUFFIX, EXACTNESS)                                                 \
+    QB_CUDA_TACTIC_AROUND(cuda_conv_##TYPE##_im2col_##TILE##SUFFIX,                                \
+                          "conv_" #TYPE ".im2col_" #TILE #SUFFIX, QB_KIND_CONV, EXACTNESS,         \
+                          qb_tactic_cuda_conv_##TYPE##_##TILE##SUFFIX);
+QB_CUDA_IM2COL_CONVS(WINDOW_ROWS)

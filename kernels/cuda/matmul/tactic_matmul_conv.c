@@ -2,6 +2,7 @@
  * output channels. Takes what the convolution takes: u8 or s8 data and s8 weights, or f16. Rows
  * that are no multiple of 16 bytes become so in the workspace (im2col). */
 #include "kernels/cuda/common/tactic_common.h"
+#include "kernels/cuda/conv/im2col_tiles.h"
 #include "kernels/cuda/conv/tile_tactics.h"
 
 #define MAX_SIDE 32768 /* of a convolution's image */
@@ -125,18 +126,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     QB_TILE_##MATMUL(TILE_TACTIC, TYPE, KERNEL##_##M##x##N##x##K)
 #include "kernels/cuda/conv/tiles.def"
 
-#define ROWS_TACTIC(SYMBOL, NAME, CONV)                                                            \
-    QB_CUDA_TACTIC_AROUND(SYMBOL, NAME, QB_KIND_MATMUL, QB_EXACT, CONV);
-
-ROWS_TACTIC(cuda_matmul_s8_im2col_wgmma_128x64x128, "matmul_s8.im2col_wgmma_128x64x128",
-            qb_tactic_cuda_conv_s8_im2col_wgmma_128x64x128)
-ROWS_TACTIC(cuda_matmul_s8_im2col_mma_128x64x64, "matmul_s8.im2col_mma_128x64x64",
-            qb_tactic_cuda_conv_s8_im2col_mma_128x64x64)
-ROWS_TACTIC(cuda_matmul_s8_im2col_mma_sliced_16x64x64, "matmul_s8.im2col_mma_sliced_16x64x64",
-            qb_tactic_cuda_conv_s8_im2col_mma_sliced_16x64x64)
-ROWS_TACTIC(cuda_matmul_f16_im2col_wgmma_128x64x128, "matmul_f16.im2col_wgmma_128x64x128",
-            qb_tactic_cuda_conv_f16_im2col_wgmma_128x64x128)
-ROWS_TACTIC(cuda_matmul_f16_im2col_mma_128x64x64, "matmul_f16.im2col_mma_128x64x64",
-            qb_tactic_cuda_conv_f16_im2col_mma_128x64x64)
-ROWS_TACTIC(cuda_matmul_f16_im2col_mma_sliced_16x64x64, "matmul_f16.im2col_mma_sliced_16x64x64",
-            qb_tactic_cuda_conv_f16_im2col_mma_sliced_16x64x64)
+#define ROWS_TACTIC(TYPE, TILE, SUFFIX, EXACTNESS)                                                 \
+    QB_CUDA_TACTIC_AROUND(cuda_matmul_##TYPE##_im2col_##TILE##SUFFIX,                              \
+                          "matmul_" #TYPE ".im2col_" #TILE #SUFFIX, QB_KIND_MATMUL, EXACTNESS,     \
+                          qb_tactic_cuda_conv_##TYPE##_im2col_##TILE##SUFFIX);
+QB_CUDA_IM2COL_MATMULS(ROWS_TACTIC)
