@@ -1,7 +1,8 @@
 // INT8 and f16 convolution on mma.sync for few output pixels, as at batch 1: a block has 16 pixels
 // x 64 channels, and its warps share out K (sliced K), so that all of it is under way at once. What
-// such a launch takes is latency, of loads and of instructions that no cache has yet: code is
-// short, and elements go through the epilogue one by one.
+// such a launch takes is latency, of loads and of instructions that no cache has yet: residuals are
+// read before the sums are there, and the code of activations and stores, which elements go through
+// one by one, is there once.
 //
 //   threads   GROUPS times four warps
 //   shared    3 steps of (16 + 64) x 64 bytes for each warp, filled by cp.async, then its sums
@@ -41,6 +42,14 @@ static __global__ void __launch_bounds__(T::threads)
     from.init(p, io, row0, channel0, begin);
     load_first_weights<T>(p, from, end - begin, qb_shared_address_of(slice));
     qb_wait_for_dependencies();
+    constexpr int each = T::rows * T::channels / T::threads; // results of a thread
+    const int first = row0 + threadIdx.x / T::channels, step = T::threads / T::channels;
+    uint32_t residual[each];
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+        const bool there = channel < p.out_c && first + i * step < p.rows;
+        residual[i] = there ? qb_residual_bits(p, io, first + i * step, channel) : 0;
+    }
     if (T::element == 1 && p.in_signed)
         main_loop<T, true>(p, from, end - begin, qb_shared_address_of(slice), 0, 0, acc);
     else
@@ -49,11 +58,18 @@ static __global__ void __launch_bounds__(T::threads)
     leave_sums<T>(slice, acc);
     __syncthreads();
     if (channel >= p.out_c) return;
+    float v[each];
+#pragma unroll
+    for (int i = 0; i < each; i++) {
+        const int row = first + i * step;
+        const Sum sum = take_sum<T, Sum>(memory, row - row0, channel - channel0);
+        v[i] = qb_scale_sum(p, io, sum, row < p.rows ? qb_class(p, io, row) : 0, channel);
+    }
 #pragma unroll 1
-    for (int i = threadIdx.x / T::channels; i < T::rows; i += T::threads / T::channels) {
-        if (row0 + i >= p.rows) break;
-        const Sum sum = take_sum<T, Sum>(memory, i, channel - channel0);
-        qb_epilogue_one(p, io, sum, row0 + i, qb_class(p, io, row0 + i), channel);
+    for (int row = first; row < row0 + T::rows && row < p.rows; row += step) {
+        qb_store_one(p, io, row, channel, qb_activate_one(p, v[0], residual[0]));
+#pragma unroll
+        for (int i = 1; i < each; i++) v[i - 1] = v[i], residual[i - 1] = residual[i];
     }
 }
 

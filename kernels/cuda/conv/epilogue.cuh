@@ -11,13 +11,25 @@ QB_DEVICE float qb_apply(const qb_cuda_conv &p, float x) {
     return qb_act_of(p.act, p.act_alpha, p.act_beta, x);
 }
 
-QB_DEVICE float qb_load_residual(const qb_cuda_conv &p, const void *residual, size_t at) {
+// An element of the residual as it lies in memory; 0 where there is none.
+QB_DEVICE uint32_t qb_residual_bits(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row,
+                                    int channel) {
+    const size_t at = (size_t)row * p.res_total + p.res_offset + channel;
     switch (p.res_dtype) {
-    case QB_DTYPE_F32: return ((const float *)residual)[at];
-    case QB_DTYPE_F16: return __half2float(((const __half *)residual)[at]);
-    case QB_DTYPE_U8:
-        return __fmul_rn(p.res_scale, (float)(((const uint8_t *)residual)[at] - p.res_zero));
-    default: return __fmul_rn(p.res_scale, (float)(((const int8_t *)residual)[at] - p.res_zero));
+    case QB_DTYPE_NONE: return 0;
+    case QB_DTYPE_F32: return ((const uint32_t *)io.residual)[at];
+    case QB_DTYPE_F16: return ((const uint16_t *)io.residual)[at];
+    default: return ((const uint8_t *)io.residual)[at];
+    }
+}
+
+// The number that it is.
+QB_DEVICE float qb_residual_value(const qb_cuda_conv &p, uint32_t bits) {
+    switch (p.res_dtype) {
+    case QB_DTYPE_F32: return __uint_as_float(bits);
+    case QB_DTYPE_F16: return qb_from_f16_bits(bits);
+    case QB_DTYPE_U8: return __fmul_rn(p.res_scale, (float)((int)bits - p.res_zero));
+    default: return __fmul_rn(p.res_scale, (float)((int)(int8_t)bits - p.res_zero));
     }
 }
 
@@ -36,40 +48,43 @@ QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row
 }
 
 // What follows bias and scale: activation and residual.
-QB_DEVICE float qb_activate_one(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float f32,
-                                int row, int channel) {
+QB_DEVICE float qb_activate_one(const qb_cuda_conv &p, float f32, uint32_t residual) {
     bool res = p.res_dtype != QB_DTYPE_NONE;
     if (!res || p.act_first) f32 = qb_apply(p, f32);
     if (res) {
-        size_t at = (size_t)row * p.res_total + p.res_offset + channel;
-        f32 = __fadd_rn(f32, qb_load_residual(p, io.residual, at));
+        f32 = __fadd_rn(f32, qb_residual_value(p, residual));
         if (!p.act_first) f32 = qb_apply(p, f32);
     }
     return f32;
 }
 
-// One accumulator without its bias to the float value of the result.
-QB_DEVICE float qb_scale_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int acc, int row,
-                             int cls, int channel) {
+// One accumulator with its bias as a float.
+QB_DEVICE float qb_scale_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int acc, int cls,
+                             int channel) {
     acc += __ldg((const int *)(io.packed + p.at_bias) + (size_t)cls * p.n_pad + channel);
     float f32 =
         __fmul_rn((float)acc, __ldg((const float *)(io.packed + p.at_multiplier) + channel));
     if (p.has_float_bias)
         f32 = __fadd_rn(f32, __ldg((const float *)(io.packed + p.at_float_bias) + channel));
-    return qb_activate_one(p, io, f32, row, channel);
+    return f32;
 }
 
-QB_DEVICE float qb_scale_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float acc, int row,
-                             int cls, int channel) {
-    float bias = __ldg((const float *)(io.packed + p.at_float_bias) + channel);
-    return qb_activate_one(p, io, __fadd_rn(acc, bias), row, channel);
+QB_DEVICE float qb_scale_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float acc, int cls,
+                             int channel) {
+    return __fadd_rn(acc, __ldg((const float *)(io.packed + p.at_float_bias) + channel));
+}
+
+QB_DEVICE void qb_store_one(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row, int channel,
+                            float f32) {
+    qb_store(p, io.out, (size_t)row * p.out_total + p.out_offset + channel, f32);
 }
 
 template <class T>
 QB_DEVICE void qb_epilogue_one(const qb_cuda_conv &p, const qb_cuda_conv_io &io, T acc, int row,
                                int cls, int channel) {
-    float f32 = qb_scale_sum(p, io, acc, row, cls, channel);
-    qb_store(p, io.out, (size_t)row * p.out_total + p.out_offset + channel, f32);
+    const float f32 = qb_scale_sum(p, io, acc, cls, channel);
+    qb_store_one(p, io, row, channel,
+                 qb_activate_one(p, f32, qb_residual_bits(p, io, row, channel)));
 }
 
 // 16 consecutive channels of one row, staged in shared memory `step` words apart, which is
@@ -81,7 +96,8 @@ QB_DEVICE void qb_epilogue_elements(const qb_cuda_conv &p, const qb_cuda_conv_io
     float *f32 = (float *)slot; // a thread's own: each word is read before it is written
 #pragma unroll 1
     for (int i = 0; i < 16 && channel + i < p.out_c; i++) {
-        float v = qb_scale_sum(p, io, slot[i * step], row, cls, channel + i);
+        float v = qb_activate_one(p, qb_scale_sum(p, io, slot[i * step], cls, channel + i),
+                                  qb_residual_bits(p, io, row, channel + i));
         memcpy(f32 + i * step, &v, sizeof v);
     }
     size_t at = (size_t)row * p.out_total + p.out_offset + channel;
