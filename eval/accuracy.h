@@ -35,6 +35,8 @@ typedef struct qb_collect_options {
 qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
                              int32_t n_models, const qb_collect_options *options, qb_answers *out);
 void qb_answers_release(qb_answers *answers);
+/* Orders keys, for qsort. */
+int qb_answers_by_key(const void *a, const void *b);
 
 /* Scores one output of n floats against the reference output (may be the same). */
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,

@@ -124,6 +124,23 @@ cp -r few mixed
 touch mixed/circle/a.webp mixed/cross/b.BMP mixed/cross/.c.gif mixed/cross/Thumbs.db
 expect 0 "$QBENCH" compare fp32 --data mixed $brief
 complains 'data mixed: 2 files are left out, as images other than JPEG and PNG are not read .[ab]\.'
+cp -r few nested
+mkdir nested/circle/more
+cp few/circle/0000.png nested/circle/more
+ln -s /gone/image.png nested/circle/9998.png
+mkfifo nested/circle/9999.png
+expect 0 "$QBENCH" compare fp32 --data nested $brief
+complains 'data nested: 1 folder inside class folders is left out .circle/more.$'
+complains "skipped sample 'circle/9998.png': open nested/circle/9998.png: No such file"
+complains "skipped sample 'circle/9999.png': open nested/circle/9999.png: "
+says '^warning: 2 samples could not be read'
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    cp -r few shut
+    chmod 311 shut
+    chmod 777 "$work" .
+    expect 1 setpriv --reuid 65534 --clear-groups "$QBENCH" compare fp32 --data shut $brief -o x.json
+    complains 'data shut: Permission denied'
+fi
 mkdir flat
 cp few/circle/*.png flat
 touch flat/a.tiff
