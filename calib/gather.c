@@ -169,17 +169,10 @@ static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *
     return records(part) ? put_extremes(cx, part, entry, (int64_t)part->n - 1, own) : QB_OK;
 }
 
-uint64_t qb_gather_key(const qb_hash *hash) {
-    uint64_t key = 0;
-    for (int i = 0; i < 8; i++) key = key << 8 | hash->byte[i];
-    return key;
-}
-
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample) {
     qb_gather_part *part = &gather->part[sample->worker];
     visit v = {gather, part};
-    const uint64_t key = qb_gather_key(&sample->hash);
-    QB_TRY(add_keys(cx, part, &key, 1));
+    QB_TRY(add_keys(cx, part, &sample->key, 1));
     QB_TRY(make_capacity(cx, part));
     return qb_context_observe(cx, sample->context[0], sample->inputs, gather->no_outputs, on_value,
                               &v);

@@ -9,7 +9,7 @@ typedef struct qb_answers {
     int32_t n_engines;
     int64_t n;         /* samples that could be read, in dataset order */
     int64_t *index;    /* [n] their numbers in the dataset */
-    uint64_t *key;     /* [n] of their content (qb_gather_key), ascending; NULL: not known */
+    uint64_t *key;     /* [n] of their content (qb_batch), ascending; NULL: not known */
     qb_answer *answer; /* [n_engines x n], an engine's answers together */
     qb_output_kind kind;
     qb_stream_result stream;

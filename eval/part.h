@@ -21,7 +21,7 @@ typedef struct qb_part {
      * (zero: none). */
     qb_hash *calibrated;
     int32_t n_calibrated;
-    /* Of the calibration's samples (qb_gather_key), ascending, for what is packed; not owned. */
+    /* Of the calibration's samples (qb_batch), ascending, for what is packed; not owned. */
     const uint64_t *sample;
     int64_t n_samples;
     void *results;         /* packed, see base/pack.h */
