@@ -96,11 +96,30 @@ data[at + 100:at + 103] = b"777"
 open("sum.tar", "wb").write(data)
 PY
 expect 0 "$QBENCH" compare fp32 --data odd.tar --duration 0.01 --no-figures
-complains "odd.tar: links, sparse files and devices hold no image: left out 'b.png' .2.$"
-complains "odd.tar: expected a class in 'd.cls' .1 such files.: its sample has none"
+complains "odd.tar: links, sparse files and devices hold no image: 'b.png' .2 such files.: left out$"
+complains "odd.tar: expected a class: 'd.cls' .1 such files.: its sample has none"
 says '2 of 4 samples have no class: accuracy is of the others'
 expect 0 "$QBENCH" compare fp32 --data sum.tar --duration 0.01 --no-figures
 complains "skipped sample 'sum.tar.1.': damaged at byte [0-9]+: Damaged tar archive"
+cp forms/gz/set-00.tar.gz sum.tar.gz # its last eight bytes are CRC-32 and length
+printf '\1\2\3\4' | dd of=sum.tar.gz bs=1 conv=notrunc seek=$(($(stat -c %s sum.tar.gz) - 8)) 2>/dev/null
+expect 0 "$QBENCH" compare fp32 --data sum.tar.gz $brief
+complains "skipped sample 'sum.tar.gz.[0-9]+.': damaged at byte [0-9]+: its contents are not those that its checksum is of"
+{ cat forms/gz/set-00.tar.gz && head -c 2000 /dev/zero && echo junk; } >longer.tar.gz
+expect 0 "$QBENCH" compare fp32 --data longer.tar.gz $brief
+! grep -q skipped "$work/.err" || fail 'what follows a gzip file counts'
+python3 - <<'END'
+import io, tarfile
+image = open("few/circle/0000.png", "rb").read()
+with tarfile.open("pairs.tar", "w") as tar:
+    for name, data in (("0.png", image), ("0.jpg", image), ("0.cls", b"1"), ("1.png", image), ("2.cls", b"1")):
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+END
+expect 0 "$QBENCH" compare fp32 --data pairs.tar $brief
+complains "pairs.tar: a sample has one image: '0.jpg' .1 such files.: left out"
+complains "pairs.tar: a class without an image beside it: '2' .1 such files.: left out"
 head -c 20000 forms/gz/set-00.tar.gz >cut.tar.gz
 expect 1 "$QBENCH" compare fp32 int8 --data cut.tar.gz $brief
 complains 'skipped sample .cut.tar.gz\[0\].*truncated gzip input'
