@@ -140,7 +140,7 @@ qb_status qb_compare_warn_of_samples(qb_ctx *cx, int64_t shared, qb_run *run) {
     int64_t copies = 0;
     for (int64_t i = 1; i < n; i++) copies += run->sample_key[i] == run->sample_key[i - 1];
     if (copies > 0)
-        QB_TRY(qb_warning_add(cx, run, "copies", "",
+        QB_TRY(qb_warning_add(cx, run, 2 * copies > n ? "copies" : "copies-few", "",
                               "%lld of %lld samples are copies of others, which count twice "
                               "('qbench data doctor' names them)",
                               (long long)copies, (long long)n));

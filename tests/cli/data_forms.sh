@@ -117,6 +117,23 @@ with tarfile.open("pairs.tar", "w") as tar:
         member.size = len(data)
         tar.addfile(member, io.BytesIO(data))
 END
+python3 - "$QB_SOURCE/tests/support" <<'END' # several classes or images are not one
+import runpy, struct, sys
+sys.path.insert(0, sys.argv[1])
+sys.argv[1:] = ["few", "again"]
+m = runpy.run_path(sys.path[0] + "/make_shards.py")
+field, varint, crc, image = m["field"], m["varint"], m["crc"], m["samples"][0][3]
+def many(key, number, values):
+    return field(1, field(1, key) + field(2, field(number, b"".join(field(1, v) for v in values))))
+with open("many.tfrecord", "wb") as file:
+    for classes, images in (([1], [image]), ([1, 2], [image]), ([1], [image, image])):
+        record = field(1, many(b"image", 1, images) + many(b"label", 3, [b"".join(map(varint, classes))]))
+        length = struct.pack("<Q", len(record))
+        file.write(length + crc(length) + record + crc(record))
+END
+expect 0 "$QBENCH" compare fp32 --data many.tfrecord $brief
+complains "skipped sample 'many.tfrecord.2.': .*expected a JPEG or PNG file in one of its features"
+says '^warning: 1 of 2 samples have no class'
 expect 0 "$QBENCH" compare fp32 --data pairs.tar $brief
 complains "pairs.tar: a sample has one image: '0.jpg' .1 such files.: left out"
 complains "pairs.tar: a class without an image beside it: '2' .1 such files.: left out"

@@ -89,6 +89,15 @@ cp ../mixed/star/0000.png ../mixed/star/again.png
 cp ../mixed/star/0000.png ../mixed/ring/star.png
 expect 0 "$QBENCH" compare fp32 int8 --data ../mixed --duration 0.05 -o mixed.json --no-figures
 says '^warning: 2 of 204 samples are copies of others'
+expect 0 "$QBENCH" gate mixed.json --max-drop 100
+cp -r test ../repeated
+for class in ../repeated/*; do
+    for file in "$class"/*; do for i in 1 2; do cp "$class/0000.png" "${file%.png}-$i.png"; done; done
+done
+expect 0 "$QBENCH" compare fp32 int8 --data ../repeated --duration 0.05 -o repeated.json --no-figures
+expect 3 "$QBENCH" gate repeated.json --max-drop 100
+says '^BLOCKED int8 max-drop: .*400 of 600 samples are copies of others.*\(--allow copies\)$'
+expect 0 "$QBENCH" gate repeated.json --max-drop 100 --allow copies
 
 # Limits of the row itself.
 expect 0 "$QBENCH" gate wide.json --min-top1 50 --min top5=50 --precision int8
