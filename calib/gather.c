@@ -59,8 +59,10 @@ qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, int
     }
     qb_groups_release(&groups);
     if (status == QB_OK && g.part[0].table->n_entries == 0)
-        status = qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                         "the model computes no floats to calibrate: its layers have their scales");
+        status = qb_fail(
+            cx, QB_STATUS_UNSUPPORTED,
+            "the model computes nothing in f32 to calibrate (integers, f64, or layers that have "
+            "their scales)");
     if (status == QB_OK && per_channel) g.channels = count_channels(&g, graph);
     if (status == QB_OK)
         *out = g;
