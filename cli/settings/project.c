@@ -184,15 +184,17 @@ static qb_dtype named_type(const char *text) {
 
 /* What a sidecar says of the input's type: floats are floats, however wide. */
 static qb_status check_type(qb_ctx *cx, const qb_sidecar *s, const qb_value *input) {
-    const qb_dtype told = s->dtype ? named_type(s->dtype) : input->dtype;
+    /* What QuantizeLinear nodes read is float in the file. */
+    const qb_dtype real = input->q.n > 0 ? QB_DTYPE_F32 : input->dtype;
+    const qb_dtype told = s->dtype ? named_type(s->dtype) : real;
     if (told == QB_DTYPE_NONE)
         qb_warn(cx, "%s: key 'dtype': '%.40s' is no type's name and is not held against the model",
                 s->path, s->dtype);
-    if (told == QB_DTYPE_NONE || told == input->dtype ||
-        (qb_dtype_is_float(told) && qb_dtype_is_float(input->dtype)))
+    if (told == QB_DTYPE_NONE || told == real ||
+        (qb_dtype_is_float(told) && qb_dtype_is_float(real)))
         return QB_OK;
     return qb_fail(cx, QB_STATUS_INVALID, "%s: key 'dtype': %s, but input '%s' is %s", s->path,
-                   s->dtype, input->name, qb_dtype_text(input->dtype));
+                   s->dtype, input->name, qb_dtype_text(real));
 }
 
 /* And of its shape; how many samples are run at once is another matter. */
