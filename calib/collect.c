@@ -199,8 +199,7 @@ static qb_status add_sample(qb_ctx *cx, feed *f, const qb_batch *batch, int32_t 
         const size_t bytes = qb_desc_bytes(&input[k].desc);
         memcpy((char *)l->slot->input[k] + (size_t)l->filled * bytes, input[k].data, bytes);
     }
-    QB_TRY(qb_gather_count(cx, f->gather, f->worker, qb_gather_key(&batch->hash[i]),
-                           &l->at[l->slot_at][l->filled]));
+    QB_TRY(qb_gather_count(cx, f->gather, f->worker, batch->key[i], &l->at[l->slot_at][l->filled]));
     return ++l->filled == l->batch ? start(cx, f, l) : QB_OK;
 }
 

@@ -59,8 +59,10 @@ qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, int
     }
     qb_groups_release(&groups);
     if (status == QB_OK && g.part[0].table->n_entries == 0)
-        status = qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                         "the model computes no floats to calibrate: its layers have their scales");
+        status = qb_fail(
+            cx, QB_STATUS_UNSUPPORTED,
+            "the model computes nothing in f32 to calibrate (integers, f64, or layers that have "
+            "their scales)");
     if (status == QB_OK && per_channel) g.channels = count_channels(&g, graph);
     if (status == QB_OK)
         *out = g;
@@ -169,17 +171,10 @@ static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *
     return records(part) ? put_extremes(cx, part, entry, (int64_t)part->n - 1, own) : QB_OK;
 }
 
-uint64_t qb_gather_key(const qb_hash *hash) {
-    uint64_t key = 0;
-    for (int i = 0; i < 8; i++) key = key << 8 | hash->byte[i];
-    return key;
-}
-
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample) {
     qb_gather_part *part = &gather->part[sample->worker];
     visit v = {gather, part};
-    const uint64_t key = qb_gather_key(&sample->hash);
-    QB_TRY(add_keys(cx, part, &key, 1));
+    QB_TRY(add_keys(cx, part, &sample->key, 1));
     QB_TRY(make_capacity(cx, part));
     return qb_context_observe(cx, sample->context[0], sample->inputs, gather->no_outputs, on_value,
                               &v);

@@ -46,8 +46,6 @@ qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, int32_t worker, cons
 /* Where they are to be merged into; valid until the worker's next value that is new. */
 qb_status qb_gather_stats(qb_ctx *cx, qb_gather *gather, int32_t worker, const char *value,
                           qb_stats **out);
-/* The key of a sample with this content. */
-uint64_t qb_gather_key(const qb_hash *hash);
 /* Everything so far as one table: statistics (also of values with nothing finite yet) and samples
  * in ascending order. Nobody may be gathering meanwhile. */
 qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out);

@@ -14,7 +14,7 @@
 typedef struct raw_object {
     qb_coco_object object;
     int64_t image_id, category_id;
-    bool has_image, has_category, has_box, has_area, has_score, has_visible;
+    bool has_image, has_category, has_box, has_area, has_score, has_visible, has_zero_id;
     qb_coco_objects *to; /* where its key points go */
 } raw_object;
 
@@ -120,6 +120,8 @@ static qb_status read_member(qb_json_reader *r, raw_object *o) {
         o->has_area = true;
         return qb_json_read_number(r, &o->object.area);
     }
+    if (strcmp(r->key, "id") == 0)
+        o->has_zero_id = qb_json_peek(r) == QB_JSON_NUMBER && *r->at == '0';
     if (strcmp(r->key, "iscrowd") == 0) return qb_json_read_bool(r, &o->object.crowd);
     if (strcmp(r->key, "bbox") == 0) return read_optional_box(r, o);
     if (strcmp(r->key, "keypoints") == 0) return read_points(r, o);
@@ -281,6 +283,7 @@ static qb_status read_annotation(loader *l) {
     raw_object o;
     QB_TRY(read_object(&l->json, &l->coco->objects, &o));
     if (!o.has_box) return qb_json_fail(&l->json, "an annotation without bbox");
+    l->coco->zero_id = l->coco->zero_id || o.has_zero_id;
     if (!o.has_area) o.object.area = o.object.box[2] * o.object.box[3];
     QB_TRY(qb_grow(l->json.cx, &l->id, &l->id_capacity, l->n_ids + 1, sizeof *l->id));
     l->id[l->n_ids][0] = o.image_id;

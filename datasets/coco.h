@@ -56,6 +56,7 @@ typedef struct qb_coco {
     int32_t n_images, n_categories;
     qb_coco_objects objects; /* of `annotations` */
     int64_t strays;          /* annotations of no image or no category */
+    bool zero_id;            /* an annotation's id is 0 */
 } qb_coco;
 
 /* Reads ground truth. `images` and `categories` must be there and `annotations` may be left out. An

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -127,6 +128,9 @@ static qb_status find_format(qb_ctx *cx, const char *path, const qb_dataset_form
         if (!qb_shards_is_pattern(path)) return qb_fail_errno(cx, "data %s", path);
         info.st_mode = S_IFREG;
     }
+    /* Probes take what they cannot look into for something else. */
+    if (S_ISDIR(info.st_mode) && access(path, R_OK | X_OK) != 0)
+        return qb_fail_errno(cx, "data %s", path);
     for (int i = 0; i < N_FORMATS; i++) {
         if (!formats[i]->probe(path)) continue;
         *out = formats[i];

@@ -24,6 +24,8 @@ qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t h
 void qb_image_release(qb_image *image); /* accepts zeroed */
 /* Of one colour (but for JPEG's noise), or near-black: there is nothing to see. */
 bool qb_image_is_blank(const qb_image *image);
+/* Of size and pixels, however they were packed. */
+qb_hash qb_image_hash(const qb_image *image);
 
 /* Decodes JPEG or PNG from memory, told apart by their first bytes, to the pixels that Pillow
  * gives. Grey stays 1 channel, of any depth and with or without alpha; colour, palettes and

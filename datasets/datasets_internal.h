@@ -131,6 +131,8 @@ typedef struct qb_names {
     size_t n, capacity;
     size_t n_other;    /* of all scans: images of other formats, which nobody reads */
     const char *other; /* the first of them, in the arena */
+    size_t n_inner;    /* likewise folders beside images or tensors: "heart/more" */
+    const char *inner;
 } qb_names;
 static inline void qb_names_release(const qb_names *names) { qb_free(names->name); }
 /* The visible subfolders, or files, or those that are named as images, tensors or texts (.txt), of

@@ -95,3 +95,12 @@ qb_status qb_image_decode(qb_ctx *cx, const char *name, const uint8_t *data, siz
     for (size_t i = 0; i < size && i < 8; i++) snprintf(begin + 3 * i, 4, " %02x", data[i]);
     return qb_fail(cx, QB_STATUS_FORMAT, "%s: neither JPEG nor PNG, begins with%s", name, begin);
 }
+
+qb_hash qb_image_hash(const qb_image *image) {
+    const int64_t size[3] = {image->height, image->width, image->channels};
+    const struct {
+        qb_hash size, pixels;
+    } both = {qb_hash_bytes(size, sizeof size),
+              qb_hash_bytes(image->pixel, (size_t)(size[0] * size[1] * size[2]))};
+    return qb_hash_bytes(&both, sizeof both);
+}

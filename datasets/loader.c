@@ -33,6 +33,7 @@ typedef struct slot {
     char *data;         /* of all rows, when they have one size */
     qb_tensor *input;   /* [batch x n_inputs]; views of `data`, else with memory of their own */
     qb_hash *hash;
+    uint64_t *key;
     int64_t *index;
     int32_t *label;
     int64_t skipped; /* samples skipped before its last one */
@@ -45,6 +46,7 @@ typedef struct cell {
     qb_image image;
     qb_tensor *input; /* [n_inputs], of a sample of tensors */
     qb_hash hash;
+    uint64_t key;
     bool blank;
     qb_ctx error; /* of decoding; code QB_OK when it went well */
     slot *slot;
@@ -133,6 +135,7 @@ static void place_sample(qb_loader *l, cell *c) {
     s->index[s->n] = c->sample;
     s->label[s->n] = qb_dataset_label(l->options.dataset, c->sample);
     s->hash[s->n] = c->hash;
+    s->key[s->n] = c->key;
     s->skipped = l->skipped;
     s->blank += c->blank;
     s->n++;
@@ -200,8 +203,24 @@ static slot *find_complete(qb_loader *l) {
 
 /* ---- the threads ---- */
 
+static uint64_t key_of(const qb_hash *hash) {
+    uint64_t key = 0;
+    for (int i = 0; i < 8; i++) key = key << 8 | hash->byte[i];
+    return key;
+}
+
+/* Of the pixels, so that an image that was packed anew is known again. Other decoders round JPEG in
+ * their own ways. */
+static uint64_t key_of_image(const qb_dataset *dataset, const qb_image *image,
+                             const qb_hash *stored) {
+    const bool cpu = strcmp(qb_dataset_decoder(dataset), "cpu") == 0;
+    const qb_hash hash = cpu ? qb_image_hash(image) : *stored;
+    return key_of(&hash);
+}
+
 static qb_status decode_image(qb_ctx *cx, const qb_loader_options *o, cell *c) {
     QB_TRY(qb_dataset_read(cx, o->dataset, c->sample, &c->image, &c->hash));
+    c->key = key_of_image(o->dataset, &c->image, &c->hash);
     c->blank = qb_image_is_blank(&c->image);
     qb_status status = qb_preprocess_check(cx, &o->preprocess, &c->image, o->height, o->width);
     if (status != QB_OK) qb_image_release(&c->image);
@@ -213,8 +232,10 @@ static qb_status decode_tensors(qb_ctx *cx, const qb_loader_options *o, cell *c)
     QB_TRY(qb_dataset_read_tensors(cx, o->dataset, c->sample, &tensors));
     qb_status status = qb_tensors_bind(cx, o->input, o->n_inputs, &tensors, c->input);
     qb_tensors_release(&tensors);
-    if (status == QB_OK) c->hash = qb_tensors_hash(c->input, o->n_inputs);
-    return status;
+    if (status != QB_OK) return status;
+    c->hash = qb_tensors_hash(c->input, o->n_inputs);
+    c->key = key_of(&c->hash);
+    return QB_OK;
 }
 
 static void decode_sample(worker *w, cell *c) {
@@ -330,8 +351,9 @@ static qb_status make_slot(qb_ctx *cx, const qb_loader *l, slot *s) {
     s->index = qb_alloc(cx, batch, sizeof *s->index);
     s->label = qb_alloc(cx, batch, sizeof *s->label);
     s->hash = qb_alloc(cx, batch, sizeof *s->hash);
+    s->key = qb_alloc(cx, batch, sizeof *s->key);
     s->input = qb_alloc(cx, batch * (size_t)l->n_inputs, sizeof *s->input);
-    if (!s->index || !s->label || !s->hash || !s->input) return cx->code;
+    if (!s->index || !s->label || !s->hash || !s->key || !s->input) return cx->code;
     if (l->sample_size == 0) return QB_OK;
     s->data = qb_alloc_aligned(cx, batch, l->sample_size);
     if (!s->data) return cx->code;
@@ -441,7 +463,7 @@ void qb_loader_free(qb_loader *l) {
     for (int32_t i = 0; l->slots && i < l->n_slots; i++) {
         slot *s = &l->slots[i];
         empty_slot(l, s);
-        QB_FREE_ALL(s->data, s->input, s->hash, s->index, s->label);
+        QB_FREE_ALL(s->data, s->input, s->hash, s->key, s->index, s->label);
     }
     QB_FREE_ALL(l->cells, l->slots, l->workers, l);
 }
@@ -475,7 +497,7 @@ static void deliver(qb_loader *l, slot *s, qb_batch *out) {
                       .n_inputs = l->n_inputs,
                       .input = s->input,
                       .data = l->dtype == QB_DTYPE_F32 ? (float *)(void *)s->data : NULL,
-                      .hash = s->hash,
+                      .key = s->key,
                       .index = s->index,
                       .label = s->label,
                       .slot = s};

@@ -140,7 +140,8 @@ typedef struct qb_batch {
     const qb_tensor *input; /* n x n_inputs, row-major; sample i's begin at i * n_inputs */
     float *data;            /* f32 images of one size: batch x channels x height x width; rows past
                                n are zero. NULL otherwise */
-    const qb_hash *hash;    /* of each sample's content */
+    const uint64_t *key;    /* of each sample's content: an image's pixels, the stored bytes where
+                               a device decodes, tensors */
     const int64_t *index;   /* n sample numbers in the dataset */
     const int32_t *label;   /* n labels, -1 unknown */
     void *slot;             /* the loader's own */

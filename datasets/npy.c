@@ -51,9 +51,11 @@ static qb_status read_descr(const header *h, qb_dtype *out) {
             return QB_OK;
         }
     }
+    const char quote[] = {value[0], '\0'};
+    const size_t n = 2 + strcspn(value + 1, quote); /* or to the end, which is zero */
     return qb_fail(h->cx, QB_STATUS_UNSUPPORTED,
-                   "%s: elements of type %.8s: expected little-endian numbers (<f4, <i8, |u1, ...)",
-                   h->name, value);
+                   "%s: elements of type %.*s: expected little-endian numbers (<f4, <i8, |u1, ...)",
+                   h->name, n < 24 ? (int)n : 24, value);
 }
 
 static qb_status read_shape(const header *h, qb_shape *out) {

@@ -32,7 +32,9 @@ static bool is_other_image(const char *name) {
     return name[0] != '.' && ends_in(name, suffixes);
 }
 
-/* Hidden entries are never samples. Links count as what they point to. */
+/* Hidden entries are never samples. Links count as what they point to; one that leads nowhere, a
+ * FIFO or a device has a file's name: whoever opens it says what is wrong, here it would be left
+ * out in silence. */
 static bool is_wanted(DIR *dir, const struct dirent *entry, qb_scan_kind kind) {
     if (entry->d_name[0] == '.') return false;
     if (kind == QB_SCAN_IMAGES && !qb_name_is_image(entry->d_name)) return false;
@@ -41,8 +43,8 @@ static bool is_wanted(DIR *dir, const struct dirent *entry, qb_scan_kind kind) {
     if (entry->d_type == DT_DIR) return kind == QB_SCAN_FOLDERS;
     if (entry->d_type == DT_REG) return kind != QB_SCAN_FOLDERS;
     struct stat info;
-    if (fstatat(dirfd(dir), entry->d_name, &info, 0) != 0) return false;
-    return kind == QB_SCAN_FOLDERS ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode);
+    const bool is_dir = fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
+    return kind == QB_SCAN_FOLDERS ? is_dir : !is_dir;
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -59,9 +61,15 @@ static qb_status add_name(qb_ctx *cx, qb_arena *arena, const char *text, qb_name
     return QB_OK;
 }
 
-static qb_status add_entry(qb_ctx *cx, DIR *dir, const struct dirent *entry, qb_scan_kind kind,
-                           qb_arena *arena, qb_names *names) {
+static qb_status add_entry(qb_ctx *cx, const char *folder, DIR *dir, const struct dirent *entry,
+                           qb_scan_kind kind, qb_arena *arena, qb_names *names) {
     if (is_wanted(dir, entry, kind)) return add_name(cx, arena, entry->d_name, names);
+    if ((kind == QB_SCAN_IMAGES || kind == QB_SCAN_TENSORS) &&
+        is_wanted(dir, entry, QB_SCAN_FOLDERS)) {
+        if (names->n_inner++ > 0) return QB_OK;
+        names->inner = qb_arena_format(cx, arena, "%s/%s", qb_path_base(folder), entry->d_name);
+        return names->inner ? QB_OK : cx->code;
+    }
     if (kind != QB_SCAN_IMAGES || !is_other_image(entry->d_name)) return QB_OK;
     if (names->n_other++ > 0) return QB_OK;
     names->other = qb_arena_strdup(cx, arena, entry->d_name);
@@ -83,7 +91,7 @@ qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_a
     qb_status status = QB_OK;
     const struct dirent *entry;
     while (errno = 0, status == QB_OK && (entry = readdir(dir)))
-        status = add_entry(cx, dir, entry, kind, arena, names);
+        status = add_entry(cx, folder, dir, entry, kind, arena, names);
     if (status == QB_OK && errno != 0) status = qb_fail_errno(cx, "read folder %s", folder);
     closedir(dir);
     if (status == QB_OK && names->n > 1)

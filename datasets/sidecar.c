@@ -219,13 +219,26 @@ static bool has_any(const json_t *root) {
     return false;
 }
 
+/* Of images; that of other inputs is a remark. */
+static qb_status read_layout(reader *r, bool *last) {
+    static const char *const words[] = {"NCHW", "NHWC", NULL};
+    const json_t *value = json_object_get(r->root, "layout");
+    *last = false;
+    if (!value || json_is_null(value)) return QB_OK;
+    if (!json_is_string(value)) return wrong_type(r, "layout", "a string", value);
+    const int32_t word = qb_word_find(words, json_string_value(value));
+    if (word < 0) return unknown_choice(r, "layout", words, json_string_value(value));
+    *last = word == 1;
+    return QB_OK;
+}
+
 static qb_status read_preprocess(reader *r) {
     qb_sidecar *s = &r->sidecar;
     qb_preprocess_default(&s->preprocess);
     s->has_preprocess = has_any(r->root);
     if (!s->has_preprocess) return QB_OK;
-    const char *layout = json_string_value(json_object_get(r->root, "layout"));
-    const bool last = layout && strcmp(layout, "NHWC") == 0;
+    bool last;
+    QB_TRY(read_layout(r, &last));
     qb_image_input input;
     if (qb_image_input_of(&s->shape, last, &input))
         qb_preprocess_for_shape(&s->preprocess, input.channels, input.height, input.width);
@@ -305,6 +318,7 @@ qb_status qb_sidecar_load(qb_ctx *cx, const char *path, qb_sidecar *out) {
     QB_GO(read_string(&r, "input", &r.sidecar.input));
     QB_GO(read_string(&r, "output", &r.sidecar.output));
     QB_GO(read_string(&r, "task", &r.sidecar.task));
+    QB_GO(read_string(&r, "dtype", &r.sidecar.dtype));
     QB_GO(read_shape(&r));
     QB_GO(read_preprocess(&r));
     QB_GO(read_labels(&r));
@@ -384,8 +398,8 @@ qb_status qb_sidecar_write(qb_ctx *cx, const qb_shape *shape, const qb_preproces
 
 void qb_sidecar_release(qb_sidecar *sidecar) {
     if (!sidecar) return;
-    QB_FREE_ALL(sidecar->path, sidecar->input, sidecar->output, sidecar->labels_path,
-                sidecar->task);
+    QB_FREE_ALL(sidecar->path, sidecar->input, sidecar->output, sidecar->labels_path, sidecar->task,
+                sidecar->dtype);
     json_decref(sidecar->root);
     qb_labels_release(&sidecar->labels);
     memset(sidecar, 0, sizeof *sidecar);

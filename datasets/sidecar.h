@@ -12,7 +12,8 @@
  * OpenCV's. layout: NCHW (if absent) or NHWC, the order of `shape` as well. crop: null, or mode
  * center with size N or [width, height]. color: begins with RGB, BGR, GRAY or Y. mean and std: a
  * number or one a channel, for pixels in 0..255. labels: a list of names, or a labels file relative
- * to the sidecar. Every key may be missing; other keys are ignored. */
+ * to the sidecar. input, output, shape and dtype ("float32") are held against the model; a shape's
+ * first size may be another. Every key may be missing; other keys are ignored. */
 #ifndef QB_DATASETS_SIDECAR_H
 #define QB_DATASETS_SIDECAR_H
 
@@ -29,6 +30,7 @@ typedef struct qb_sidecar {
     qb_labels labels;    /* n == 0 when absent, or when the labels file does not exist */
     char *labels_path;   /* NULL when the names are inline or absent */
     char *task;          /* "detection"; NULL when absent */
+    char *dtype;         /* of the input, "float32"; NULL when absent */
     struct json_t *root; /* all of it, for what the tasks read */
 } qb_sidecar;
 

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
+#include <zlib.h>
 
 #include "base/open.h"
 
@@ -49,6 +51,44 @@ qb_status qb_archive_open(qb_ctx *cx, int fd, int (*format)(struct archive *),
         *out = a;
     else
         archive_read_free(a);
+    return status;
+}
+
+/* One member after the other; what follows the last one and is none is no matter, as to gzip. */
+qb_status qb_gzip_check(qb_ctx *cx, int fd, uint64_t most, const char **why) {
+    enum { GZIP = 15 + 16 }; /* zlib: with its header and checksum */
+    uint8_t in[BLOCK], out[4 * BLOCK];
+    z_stream z = {0};
+    uint64_t total = 0;
+    bool member = false; /* has one begun? */
+    int state = Z_OK;
+    qb_status status = QB_OK;
+    ssize_t n = pread(fd, in, sizeof in, 0);
+    if (n < 2 || in[0] != 0x1f || in[1] != 0x8b) return QB_OK;
+    if (inflateInit2(&z, GZIP) != Z_OK) return qb_fail(cx, QB_STATUS_NOMEM, "zlib: out of memory");
+    for (off_t at = 0; n > 0 && !*why; n = pread(fd, in, sizeof in, at)) {
+        QB_GO(qb_check_cancel(cx));
+        at += n;
+        z.next_in = in;
+        z.avail_in = (uInt)n;
+        while (z.avail_in > 0 && !*why) {
+            if (state == Z_STREAM_END) {
+                if (*z.next_in != 0x1f) goto out;
+                inflateReset(&z);
+            }
+            z.next_out = out;
+            z.avail_out = sizeof out;
+            state = inflate(&z, Z_NO_FLUSH);
+            member = state == Z_OK || state == Z_BUF_ERROR;
+            total += sizeof out - z.avail_out;
+            if (total > most) *why = "it unpacks to over 200 times its size";
+            if (state != Z_STREAM_END && !member)
+                *why = "its contents are not those that its checksum is of";
+        }
+    }
+    if (member && !*why) *why = "truncated gzip input";
+out:
+    inflateEnd(&z);
     return status;
 }
 

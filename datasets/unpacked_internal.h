@@ -14,6 +14,10 @@ qb_status qb_archive_open(qb_ctx *cx, int fd, int (*format)(struct archive *),
 /* The library's words for its last failure; they live as long as the archive. */
 const char *qb_archive_reason(struct archive *archive);
 
+/* What libarchive leaves to others: whether a gzip file (any other is fine) holds what
+ * its checksums say, and unpacks to at most `most` bytes. *why: it does not; a text for ever. */
+qb_status qb_gzip_check(qb_ctx *cx, int fd, uint64_t most, const char **why);
+
 /* Reading of bytes of packed files, by threads that go through them about in order. A few streams
  * stay open, each with the last bytes that it passed; before those it begins anew. */
 typedef struct qb_unpacked qb_unpacked;

@@ -210,7 +210,7 @@ static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sampl
         score(c, sample, e, s->output, size, answer + e * c->count);
     }
     c->seen[sample->index] = true;
-    c->key[sample->index] = qb_gather_key(&sample->hash);
+    c->key[sample->index] = sample->key;
     return QB_OK;
 }
 
@@ -249,7 +249,7 @@ static void release_scratch(collector *c, int32_t workers) {
     qb_free(c->scratch);
 }
 
-static int by_value(const void *a, const void *b) {
+int qb_answers_by_key(const void *a, const void *b) {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
@@ -262,7 +262,7 @@ static int64_t compact(collector *c, int64_t *index) {
         c->key[kept] = c->key[i];
         index[kept++] = i;
     }
-    qsort(c->key, (size_t)kept, sizeof *c->key, by_value);
+    qsort(c->key, (size_t)kept, sizeof *c->key, qb_answers_by_key);
     for (int32_t e = 0; e < c->n_engines; e++)
         for (int64_t i = 0, k = 0; i < c->count; i++)
             if (c->seen[i]) c->answer[e * kept + k++] = c->answer[e * c->count + i];

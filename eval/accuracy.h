@@ -9,7 +9,7 @@ typedef struct qb_answers {
     int32_t n_engines;
     int64_t n;         /* samples that could be read, in dataset order */
     int64_t *index;    /* [n] their numbers in the dataset */
-    uint64_t *key;     /* [n] of their content (qb_gather_key), ascending; NULL: not known */
+    uint64_t *key;     /* [n] of their content (qb_batch), ascending; NULL: not known */
     qb_answer *answer; /* [n_engines x n], an engine's answers together */
     qb_output_kind kind;
     qb_stream_result stream;
@@ -35,6 +35,8 @@ typedef struct qb_collect_options {
 qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
                              int32_t n_models, const qb_collect_options *options, qb_answers *out);
 void qb_answers_release(qb_answers *answers);
+/* Orders keys, for qsort. */
+int qb_answers_by_key(const void *a, const void *b);
 
 /* Scores one output of n floats against the reference output (may be the same). */
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,

@@ -17,7 +17,7 @@
 
 void qb_part_release(qb_part *part) {
     for (int32_t i = 0; i < part->n_facts; i++) QB_FREE_ALL(part->fact[i].key, part->fact[i].value);
-    QB_FREE_ALL(part->name, part->calibrated, part->results);
+    QB_FREE_ALL(part->name, part->calibrated, part->results); /* samples are not its own */
     json_decref(part->record);
     *part = (qb_part){0};
 }
@@ -30,6 +30,15 @@ qb_status qb_part_fact_add(qb_ctx *cx, qb_part *part, const char *key, const cha
     return fact->key && fact->value ? QB_OK : cx->code;
 }
 
+int64_t qb_part_shared(const qb_part *part, const uint64_t *key, int64_t n) {
+    int64_t shared = 0;
+    for (int64_t i = 0, k = 0; i < n; i++) {
+        while (k < part->n_samples && part->sample[k] < key[i]) k++;
+        shared += k < part->n_samples && part->sample[k] == key[i];
+    }
+    return shared;
+}
+
 /* ---- what was measured of each sample -------------------------------------------------------- */
 
 /* What the results hold. */
@@ -38,6 +47,7 @@ typedef struct content {
     qb_dataset *dataset;
     qb_loader_options loader; /* of the data set alone; the task's state refers to it */
     qb_answers answers;
+    int64_t shared; /* of the calibration's samples, those that are among them */
     const qb_task *task;
     void *state;
 } content;
@@ -98,6 +108,36 @@ static qb_status pack_answers(qb_pack *part, int32_t n, int64_t count, qb_answer
     return QB_OK;
 }
 
+/* Their content, for copies may lie in different parts; in order once all are there. */
+static qb_status pack_keys(qb_pack *part, int32_t n, content *c) {
+    qb_answers *a = &c->answers;
+    int64_t at = 0;
+    uint64_t *all = part->reads ? qb_alloc(part->cx, (size_t)a->n, sizeof *all) : NULL;
+    if (part->reads && !all) return part->cx->code;
+    for (int32_t k = 0; k < n; k++) {
+        uint64_t *key = part->reads ? NULL : a->key;
+        int64_t n_keys = part->reads || !key ? 0 : a->n, shared = c->shared;
+        qb_pack_list(&part[k], (void **)&key, &n_keys, sizeof *key);
+        QB_PACK(&part[k], shared);
+        if (part[k].status == QB_OK && (n_keys > a->n - at || shared < 0 || shared > n_keys))
+            qb_pack_refuse(&part[k], "its samples' content");
+        if (!part->reads) continue;
+        if (part[k].status == QB_OK) {
+            if (n_keys > 0) memcpy(all + at, key, (size_t)n_keys * sizeof *key);
+            at += n_keys;
+            c->shared += shared;
+        }
+        qb_free(key);
+    }
+    if (!part->reads) return part->status;
+    qsort(all, (size_t)at, sizeof *all, qb_answers_by_key);
+    a->key = all;
+    for (int32_t k = 0; k < n; k++) QB_TRY(part[k].status);
+    if (at == a->n) return QB_OK;
+    return qb_fail(part->cx, QB_STATUS_FORMAT, "%s: content of %lld samples, answers of %lld",
+                   part->name, (long long)at, (long long)a->n);
+}
+
 /* Which task looked at the outputs; "": none. */
 static void pack_task(qb_pack *p, content *c) {
     char *name = (char *)(uintptr_t)(c->task && !p->reads ? c->task->name : "");
@@ -128,6 +168,7 @@ static qb_status pack_content(qb_pack *part, int32_t n, content *c) {
     const qb_task_data data = {
         .loader = &c->loader, .labels = &c->labels, .n_engines = a->n_engines};
     if (c->task) QB_TRY(c->task->pack(part, n, &data, &c->state));
+    QB_TRY(pack_keys(part, n, c));
     for (int32_t k = 0; k < n; k++) QB_TRY(qb_pack_end(&part[k]));
     return QB_OK;
 }
@@ -137,6 +178,7 @@ qb_status qb_part_pack(qb_ctx *cx, const qb_compare_options *options, const qb_a
     content c = {.labels = options->labels ? *options->labels : (qb_labels){0},
                  .dataset = (qb_dataset *)(uintptr_t)options->loader.dataset, /* only written */
                  .answers = *answers,
+                 .shared = qb_part_shared(out, answers->key, answers->n),
                  .task = task,
                  .state = state};
     qb_pack p = {.cx = cx};
@@ -166,22 +208,28 @@ static json_t *strip(json_t *record) {
 }
 
 qb_status qb_part_json(qb_ctx *cx, const qb_part *part, const qb_run *run, char **out) {
-    char *record, *results, hex[33];
+    char *record, *results, hex[33], data[33];
     QB_TRY(qb_run_json(cx, run, &record));
     qb_hash_hex(qb_hash_bytes(part->results, part->size), hex);
     const qb_status status = qb_base64_encode(cx, part->results, part->size, &results);
-    json_t *facts = json_object(), *own = json_loads(record, 0, NULL);
+    json_t *facts = json_object(), *own = json_loads(record, 0, NULL), *calibrated = json_array();
     for (int32_t i = 0; i < part->n_facts; i++)
         json_object_set_new(facts, part->fact[i].key, json_string(part->fact[i].value));
-    json_t *root = status != QB_OK || !own
-                       ? NULL
-                       : json_pack("{s:s, s:i, s:i, s:O, s:s, s:O, s:s, s:s}", "schema", SCHEMA,
-                                   "shard", part->shard, "shards", part->shards, "same", facts,
-                                   "calibrated", part->calibrated ? part->calibrated : "", "record",
-                                   strip(own), "results", results, "results_hash", hex);
+    for (int32_t i = 0; i < part->n_calibrated; i++) {
+        const bool none = qb_hash_is_zero(part->calibrated[i]);
+        qb_hash_hex(part->calibrated[i], data);
+        json_array_append_new(calibrated, json_string(none ? "" : data));
+    }
+    json_t *root =
+        status != QB_OK || !own
+            ? NULL
+            : json_pack("{s:s, s:i, s:i, s:O, s:O, s:O, s:s, s:s}", "schema", SCHEMA, "shard",
+                        part->shard, "shards", part->shards, "same", facts, "calibrated",
+                        calibrated, "record", strip(own), "results", results, "results_hash", hex);
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(own);
     json_decref(facts);
+    json_decref(calibrated);
     json_decref(root);
     qb_free(record);
     if (status == QB_OK) qb_free(results);
@@ -192,10 +240,24 @@ qb_status qb_part_json(qb_ctx *cx, const qb_part *part, const qb_run *run, char 
     return *out ? QB_OK : cx->code;
 }
 
+/* A text for each: a hash, or "" for no data. */
+static qb_status read_calibrated(qb_ctx *cx, const json_t *list, qb_part *out) {
+    const size_t n = json_array_size(list);
+    out->calibrated = n > 0 && n <= INT32_MAX ? qb_alloc(cx, n, sizeof *out->calibrated) : NULL;
+    if (n > 0 && n <= INT32_MAX && !out->calibrated) return cx->code;
+    for (size_t i = 0; out->calibrated && i < n; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text || (text[0] != '\0' && !qb_hash_parse(text, &out->calibrated[i])))
+            return qb_fail(cx, QB_STATUS_FORMAT, "calibrated: expected hashes, or \"\"");
+    }
+    out->n_calibrated = out->calibrated ? (int32_t)n : 0;
+    if (out->n_calibrated > 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT, "calibrated: expected a list of hashes");
+}
+
 static qb_status read_part(qb_ctx *cx, json_t *root, qb_part *out) {
     const char *schema = json_string_value(json_object_get(root, "schema"));
     const char *results = json_string_value(json_object_get(root, "results"));
-    const char *calibrated = json_string_value(json_object_get(root, "calibrated"));
     const char *hash = json_string_value(json_object_get(root, "results_hash"));
     const json_int_t shard = json_integer_value(json_object_get(root, "shard")),
                      shards = json_integer_value(json_object_get(root, "shards"));
@@ -217,8 +279,7 @@ static qb_status read_part(qb_ctx *cx, json_t *root, qb_part *out) {
         QB_TRY(qb_part_fact_add(cx, out, key, text));
     }
     out->record = json_incref(json_object_get(root, "record"));
-    out->calibrated = qb_strdup(cx, calibrated ? calibrated : "");
-    if (!out->calibrated) return cx->code;
+    QB_TRY(read_calibrated(cx, json_object_get(root, "calibrated"), out));
     if (!out->record) return qb_fail(cx, QB_STATUS_FORMAT, "record: expected an object");
     if (!results) return qb_fail(cx, QB_STATUS_FORMAT, "results: expected a string");
     QB_TRY(qb_base64_decode(cx, "results", results, &out->results, &out->size));
@@ -341,6 +402,7 @@ static qb_status score(qb_ctx *cx, content *c, const qb_part *const *part, int32
     QB_GO(find_pictures(cx, part, n, run));
     QB_GO(keep_warnings(cx, before.warning, before.n_warnings, "contention", run));
     QB_GO(qb_warnings_derive(cx, run));
+    QB_GO(keep_warnings(cx, before.warning, before.n_warnings, "class-numbers", run));
     QB_GO(keep_warnings(cx, before.warning, before.n_warnings, "calibration-data", run));
 out:
     for (int32_t i = 0; i < before.n_warnings; i++) {
@@ -371,18 +433,17 @@ static qb_status merge(qb_ctx *cx, const qb_part *const *part, int32_t n, conten
 }
 
 qb_status qb_parts_merge(qb_ctx *cx, const qb_part *part, int32_t n, qb_run **out,
-                         bool *calibrated) {
+                         int64_t *shared) {
     const qb_part *order[QB_PARTS_MAX] = {NULL};
     content c = {0};
     qb_run *run = NULL;
-    qb_hash hash;
     qb_status status = QB_OK;
     QB_GO(order_parts(cx, part, n, order));
     QB_GO(read_record(cx, order[0], false, &run));
     QB_GO(qb_dataset_list(cx, run->dataset, &c.dataset));
     QB_GO(merge(cx, order, part[0].shards, &c, run));
-    *calibrated = qb_hash_parse(order[0]->calibrated, &hash) && qb_hash_equal(hash, run->data_hash);
     QB_GO(qb_run_clean(cx, run));
+    *shared = c.shared;
     *out = run;
     run = NULL;
 out:

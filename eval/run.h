@@ -203,7 +203,7 @@ typedef struct qb_run {
     qb_ceilings ceilings;
     qb_disturbance disturbance;
     bool points_only; /* while it is made: see qb_compare_options */
-    /* likewise: of the samples' content (qb_gather_key), ascending; none: not known */
+    /* likewise: of the samples' content (qb_batch), ascending; none: not known */
     uint64_t *sample_key;
     int64_t n_sample_keys;
     int32_t n_rows, n_classes, n_shown, n_warnings;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 #if defined(__x86_64__)
@@ -11,6 +12,8 @@
 #else
 #define RELAX() ((void)0)
 #endif
+
+#include "base/forks.h"
 
 /* Each thread has a share of the loop's tasks: a range of neighbouring ones, the same for every
  * loop of as many tasks, so that what one step leaves in a processor's caches is there for the
@@ -41,6 +44,7 @@ struct qb_workers {
     pthread_cond_t wake;
     int n_shares;  /* threads, the caller included */
     int n_started; /* members that run */
+    int forks;     /* where they do, see base/forks.h */
     struct member {
         qb_workers *team;
         int index; /* its share */
@@ -144,14 +148,17 @@ qb_status qb_workers_create(qb_ctx *cx, int threads, qb_workers **out) {
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
     w->n_shares = threads;
+    w->forks = qb_forks();
     w->member = qb_alloc(cx, n, sizeof *w->member);
     qb_status status = w->member ? QB_OK : cx->code;
     for (; status == QB_OK && w->n_started < threads - 1; w->n_started++) {
         struct member *m = &w->member[w->n_started];
         m->team = w;
         m->index = w->n_started + 1;
-        if (pthread_create(&m->thread, NULL, member_main, m) == 0) continue;
-        status = qb_fail(cx, QB_STATUS_NOMEM, "cannot start %d worker threads", threads - 1);
+        const int error = pthread_create(&m->thread, NULL, member_main, m);
+        if (error == 0) continue;
+        status = qb_fail(cx, QB_STATUS_NOMEM, "cannot start %d worker threads: %s", threads - 1,
+                         strerror(error));
         break;
     }
     if (status != QB_OK) {
@@ -164,6 +171,10 @@ qb_status qb_workers_create(qb_ctx *cx, int threads, qb_workers **out) {
 
 void qb_workers_free(qb_workers *w) {
     if (!w) return;
+    if (w->forks != qb_forks()) { /* the lock may be held by a thread that is not here */
+        QB_FREE_ALL(w->member, w);
+        return;
+    }
     atomic_store(&w->stop, true);
     wake_all(w);
     for (int i = 0; i < w->n_started; i++) pthread_join(w->member[i].thread, NULL);
@@ -204,7 +215,7 @@ static void run_shifted(int64_t task, void *argument) {
 }
 
 void qb_workers_run(qb_workers *workers, int64_t n, qb_task_fn fn, void *argument) {
-    if (!workers || n <= 1) {
+    if (!workers || n <= 1 || workers->forks != qb_forks()) {
         for (int64_t i = 0; i < n; i++) fn(i, argument);
         return;
     }

@@ -23,6 +23,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections import namedtuple
 from typing import Any
 
@@ -121,7 +122,15 @@ def _whole(what, value, bits):
     return value
 
 
-class _Session:
+class _Owner:
+    """What frees a handle: a second one with the same handle would free it, too, and in another process
+    it is an address of nothing."""
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError(f"{type(self).__name__} objects are neither copied nor pickled: load it again where it is needed")
+
+
+class _Session(_Owner):
     def __init__(self, plugins=(), key=None, machine_code=True):
         self.handle = _lib.qbench_session_create()
         if not self.handle:
@@ -156,11 +165,12 @@ def _range(profile, name, *shapes):
     return r
 
 
-class Engine:
+class Engine(_Owner):
     """An engine with one execution context. Not for several threads at once: use one each."""
 
     def __init__(self, session, handle):
         self._session, self._handle, self._context = session, handle, None
+        self._running = threading.Lock()
         self._context = session.make(_lib.qbench_context_create, handle)
         count = _lib.qbench_engine_n_inputs, _lib.qbench_engine_n_outputs
         self.inputs = [self._tensor(_lib.qbench_engine_input, i) for i in range(count[0](handle))]
@@ -210,6 +220,15 @@ class Engine:
             arrays = [named[t.name] for t in self.inputs]
         if len(arrays) != len(self.inputs):
             raise ValueError(f"{len(self.inputs)} inputs, got {len(arrays)}")
+        # Between the shapes and the run another thread could set others, for which results are too small.
+        if not self._running.acquire(blocking=False):
+            raise Error(5, "another thread runs this engine: use one each")
+        try:
+            return self._run(arrays)
+        finally:
+            self._running.release()
+
+    def _run(self, arrays):
         if self.profiles:
             self._set_shapes([np.shape(a) for a in arrays])
         arrays = [self._checked(a, t) for a, t in zip(arrays, self.inputs)]
@@ -277,7 +296,7 @@ class Engine:
         self._context = self._handle = None
 
 
-class Inputs:
+class Inputs(_Owner):
     """How images become inputs and what classes are called: a model's JSON sidecar."""
 
     def __init__(self, sidecar_path):

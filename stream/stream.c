@@ -26,7 +26,7 @@ static qb_status on_sample(qb_ctx *cx, void *user, int32_t worker, const qb_batc
     const qb_stream_sample sample = {.worker = worker,
                                      .index = batch->index[i],
                                      .label = batch->label[i],
-                                     .hash = batch->hash[i],
+                                     .key = batch->key[i],
                                      .input = input,
                                      .inputs = inputs,
                                      .engine = qb_engines_of(s->engines, set, worker),

@@ -26,7 +26,7 @@ typedef struct qb_stream_sample {
     int32_t worker;             /* 0 .. workers - 1; calls with the same number never overlap */
     int64_t index;              /* in the dataset */
     int32_t label;              /* -1 unknown */
-    qb_hash hash;               /* of its content */
+    uint64_t key;               /* of its content, see qb_batch */
     const qb_tensor *input;     /* one a graph input */
     const void *const *inputs;  /* their data, as qb_context_run takes them */
     qb_engine *const *engine;   /* one a model, for this sample's shapes */

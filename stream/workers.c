@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/log.h"
 
@@ -127,8 +128,10 @@ static qb_status start_workers(qb_ctx *cx, shared *s, worker *workers) {
         w->shared = s;
         w->number = i;
         qb_ctx_child(cx, &w->cx);
-        if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
-            return qb_fail(cx, QB_STATUS_NOMEM, "cannot start worker thread %d", i);
+        const int error = pthread_create(&w->thread, NULL, worker_main, w);
+        if (error != 0)
+            return qb_fail(cx, QB_STATUS_NOMEM, "cannot start worker thread %d: %s", i,
+                           strerror(error));
         w->started = true;
     }
     return QB_OK;

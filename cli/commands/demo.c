@@ -1,4 +1,8 @@
 /* qbench demo: the whole flow on the model inside the program and on images that it draws. */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
 #include "base/file.h"
 #include "cli/out/json.h"
 #include "cli/out/results.h"
@@ -45,7 +49,30 @@ static void layout_release(layout *l) {
     QB_FREE_ALL(l->folder, l->model, l->sidecar, l->calib, l->test);
 }
 
+/* The demo may be run again where it was; a folder of somebody else's is left alone. */
+static qb_status check_folder(qb_ctx *cx, const layout *l) {
+    bool empty = true, own = false;
+    DIR *dir = opendir(l->folder);
+    if (!dir && errno == ENOENT) return QB_OK;
+    if (!dir) return qb_fail_errno(cx, "read folder %s", l->folder);
+    for (const struct dirent *entry; empty && (entry = readdir(dir));)
+        empty = entry->d_name[0] == '.';
+    closedir(dir);
+    if (empty) return QB_OK;
+    if (!qb_path_is_absent(l->model)) {
+        QB_RELEASED(qb_map_close) qb_map map = {0};
+        QB_TRY(qb_map_open(cx, l->model, &map));
+        own = map.size == qb_demo_model_onnx_size &&
+              memcmp(map.data, qb_demo_model_onnx, map.size) == 0;
+    }
+    if (own) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID,
+                   "%s holds files that are not the demo's: name a new folder (-o FOLDER)",
+                   l->folder);
+}
+
 static qb_status write_inputs(qb_ctx *cx, const options *o, const layout *l) {
+    QB_TRY(check_folder(cx, l));
     QB_TRY(qb_make_dirs(cx, l->folder));
     QB_TRY(qb_file_write(cx, l->model, qb_demo_model_onnx, qb_demo_model_onnx_size));
     QB_TRY(qb_file_write(cx, l->sidecar, qb_demo_model_json, qb_demo_model_json_size));

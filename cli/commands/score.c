@@ -92,6 +92,11 @@ static qb_status score(qb_ctx *cx, const options *o, work *w) {
     if (w->truth.strays > 0)
         qb_warn(cx, "%s: %lld annotations of no image or category in it do not count",
                 o->annotations, (long long)w->truth.strays);
+    if (w->truth.zero_id)
+        qb_warn(cx,
+                "%s: an annotation's id is 0: pycocotools takes its match for none, so its numbers "
+                "are lower than these",
+                o->annotations);
     QB_TRY(qb_coco_results_load(cx, o->results, &w->truth, &w->results, &w->strays));
     if (w->strays > 0)
         qb_warn(cx, "%s: %lld detections of categories that %s does not have do not count",

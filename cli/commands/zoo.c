@@ -49,6 +49,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     path = named ? qb_strdup(cx, o->common.out)
                  : qb_format(cx, "%s/%s.onnx", o->common.out ? o->common.out : ".", name);
     if (!path) return cx->code;
+    /* Trained models have these names, too. */
+    if (!named && qb_path_exists(path))
+        return qb_fail(cx, QB_STATUS_INVALID, "%s is there already: name the file (-o FILE.onnx)",
+                       path);
     if (!named && o->common.out) QB_TRY(qb_make_dirs(cx, o->common.out));
     QB_TRY(qb_onnx_save(cx, graph, path));
     if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", QB_SHOWN(path));

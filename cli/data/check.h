@@ -9,7 +9,7 @@
 /* What is known of one sample after it was read once. */
 typedef struct qb_sample_facts {
     bool readable, blank; /* blank: an image of one colour, or black but for noise */
-    qb_hash content;      /* of its bytes (tensors: names, types, shapes and elements) */
+    qb_hash content;      /* of its pixels (tensors: names, types, shapes and elements) */
     qb_hash form;         /* tensors: of names, types and shapes */
 } qb_sample_facts;
 

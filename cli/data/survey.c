@@ -9,7 +9,8 @@ enum { CHUNK = 256 }; /* samples between two looks at the cancel flag */
 static qb_status look_at_image(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                qb_sample_facts *fact) {
     QB_RELEASED(qb_image_release) qb_image image = {0};
-    QB_TRY(qb_dataset_read(cx, dataset, index, &image, &fact->content));
+    QB_TRY(qb_dataset_read(cx, dataset, index, &image, NULL));
+    fact->content = qb_image_hash(&image);
     fact->blank = qb_image_is_blank(&image);
     return QB_OK;
 }

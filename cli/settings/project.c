@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/open.h"
 #include "base/opt.h"
 #include "cli/settings/precision.h"
@@ -166,6 +167,60 @@ static qb_status check_name(qb_ctx *cx, const qb_project *p, const char *key, co
                    nearest ? nearest : "", nearest ? "'" : "");
 }
 
+/* The type that a sidecar calls so, as numpy does; NONE: no such type. */
+static qb_dtype named_type(const char *text) {
+    static const struct {
+        const char *name;
+        qb_dtype dtype;
+    } known[] = {{"float32", QB_DTYPE_F32}, {"float16", QB_DTYPE_F16}, {"bfloat16", QB_DTYPE_BF16},
+                 {"float64", QB_DTYPE_F64}, {"uint8", QB_DTYPE_U8},    {"int8", QB_DTYPE_S8},
+                 {"uint16", QB_DTYPE_U16},  {"int16", QB_DTYPE_S16},   {"uint32", QB_DTYPE_U32},
+                 {"int32", QB_DTYPE_S32},   {"uint64", QB_DTYPE_U64},  {"int64", QB_DTYPE_S64},
+                 {"bool", QB_DTYPE_BOOL}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, text) == 0) return known[i].dtype;
+    return QB_DTYPE_NONE;
+}
+
+/* What a sidecar says of the input's type: floats are floats, however wide. */
+static qb_status check_type(qb_ctx *cx, const qb_sidecar *s, const qb_value *input) {
+    /* What QuantizeLinear nodes read is float in the file. */
+    const qb_dtype real = input->q.n > 0 ? QB_DTYPE_F32 : input->dtype;
+    const qb_dtype told = s->dtype ? named_type(s->dtype) : real;
+    if (told == QB_DTYPE_NONE)
+        qb_warn(cx, "%s: key 'dtype': '%.40s' is no type's name and is not held against the model",
+                s->path, s->dtype);
+    if (told == QB_DTYPE_NONE || told == real ||
+        (qb_dtype_is_float(told) && qb_dtype_is_float(real)))
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "%s: key 'dtype': %s, but input '%s' is %s", s->path,
+                   s->dtype, input->name, qb_dtype_text(real));
+}
+
+/* And of its shape; how many samples are run at once is another matter. */
+static qb_status check_shape(qb_ctx *cx, const qb_sidecar *s, const qb_value *input) {
+    char told[128], real[128];
+    const qb_shape *a = &s->shape, *b = &input->shape;
+    bool same = a->rank < 0 || b->rank < 0 || a->rank == b->rank;
+    for (int32_t i = 1; same && i < a->rank && i < b->rank; i++)
+        same = a->dim[i] < 0 || b->dim[i] < 0 || a->dim[i] == b->dim[i];
+    if (same) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "%s: key 'shape': %s, but input '%s' is %s", s->path,
+                   qb_shape_text(a, told, sizeof told), input->name,
+                   qb_shape_text(b, real, sizeof real));
+}
+
+/* The input that the sidecar is of: the one that it names, or the only one. */
+static qb_status check_input(qb_ctx *cx, const qb_sidecar *s, const qb_graph *graph) {
+    for (int32_t i = 0; s->path && i < graph->n_inputs; i++) {
+        const qb_value *input = &graph->values[graph->inputs[i]];
+        if (s->input ? strcmp(s->input, input->name) != 0 : graph->n_inputs > 1) continue;
+        QB_TRY(check_type(cx, s, input));
+        QB_TRY(check_shape(cx, s, input));
+    }
+    return QB_OK;
+}
+
 qb_status qb_project_read_model(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
                                 qb_graph **out) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
@@ -175,6 +230,7 @@ qb_status qb_project_read_model(qb_ctx *cx, const qb_project *project, const qb_
                           graph->n_inputs));
         QB_TRY(check_name(cx, project, "output", project->sidecar.output, graph, graph->outputs,
                           graph->n_outputs));
+        QB_TRY(check_input(cx, &project->sidecar, graph));
     }
     *out = graph;
     graph = NULL;

@@ -299,9 +299,12 @@ static qb_status sidecar_segmentation(qb_ctx *cx, const char *file, const json_t
 qb_status qb_task_from_sidecar(qb_ctx *cx, const qb_sidecar *sidecar, qb_task_settings *out) {
     const json_t *detection = json_object_get(sidecar->root, "detection");
     const json_t *segmentation = json_object_get(sidecar->root, "segmentation");
-    if (sidecar->task)
+    if (sidecar->task) {
         out->task = qb_task_find(sidecar->task);
-    else if (json_is_object(detection) || json_is_object(segmentation)) /* what else is it for? */
+        if (!out->task)
+            qb_warn(cx, "%s: key 'task': no task is called '%.40s': it goes by the model's outputs",
+                    sidecar->path, sidecar->task);
+    } else if (json_is_object(detection) || json_is_object(segmentation)) /* what else is it for? */
         out->task = qb_task_find(json_is_object(detection) ? "detect" : "segment");
     if (sidecar->output) {
         out->output = qb_strdup(cx, sidecar->output);

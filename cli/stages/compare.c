@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/out/json.h"
 #include "cli/stages/stages_internal.h"
+#include "eval/part.h"
 #include "eval/warnings.h"
 
 /* That of the plain rows, else of the recovered ones; NULL without any. */
@@ -134,17 +135,12 @@ qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *r
 
 /* Some samples of the calibration among others flatter as well, as far as they go; copies count
  * twice, which makes intervals narrower than they are. */
-static qb_status warn_of_samples(qb_ctx *cx, const qb_table *table, qb_run *run) {
-    const uint64_t *key = run->sample_key;
-    const int64_t n = run->n_sample_keys, known = table && table->sample ? table->samples : 0;
-    int64_t copies = 0, shared = 0;
-    for (int64_t i = 0, k = 0; i < n; i++) {
-        copies += i > 0 && key[i] == key[i - 1];
-        while (k < known && table->sample[k] < key[i]) k++;
-        shared += k < known && table->sample[k] == key[i];
-    }
+qb_status qb_compare_warn_of_samples(qb_ctx *cx, int64_t shared, qb_run *run) {
+    const int64_t n = run->n_sample_keys;
+    int64_t copies = 0;
+    for (int64_t i = 1; i < n; i++) copies += run->sample_key[i] == run->sample_key[i - 1];
     if (copies > 0)
-        QB_TRY(qb_warning_add(cx, run, "copies", "",
+        QB_TRY(qb_warning_add(cx, run, 2 * copies > n ? "copies" : "copies-few", "",
                               "%lld of %lld samples are copies of others, which count twice "
                               "('qbench data doctor' names them)",
                               (long long)copies, (long long)n));
@@ -155,18 +151,25 @@ static qb_status warn_of_samples(qb_ctx *cx, const qb_table *table, qb_run *run)
                           (long long)shared, (long long)n);
 }
 
-/* An engine file knows what its ranges were chosen on. */
-static qb_status warn_of_files(qb_ctx *cx, const qb_candidates *c, const char *data, qb_run *run) {
-    for (int32_t i = 0; i < c->n; i++) {
-        const qb_candidate *item = &c->item[i];
-        if (!item->file || qb_hash_is_zero(item->calibrated_on) ||
-            !qb_hash_equal(item->calibrated_on, run->data_hash))
-            continue;
-        QB_TRY(qb_warning_add(cx, run, "calibration-data", item->precision,
-                              "%s: scored on %s, the samples that its ranges were chosen on: the "
-                              "numbers flatter",
-                              item->precision, data));
-    }
+qb_status qb_compare_warn_of_file(qb_ctx *cx, const char *row, qb_hash calibrated_on, qb_run *run) {
+    if (qb_hash_is_zero(calibrated_on) || !qb_hash_equal(calibrated_on, run->data_hash))
+        return QB_OK;
+    return qb_warning_add(cx, run, "calibration-data", row,
+                          "%s: scored on %s, the samples that its ranges were chosen on: the "
+                          "numbers flatter",
+                          row, run->dataset);
+}
+
+/* Of all samples; those of a part wait for the others (qb_stage_merge). */
+static qb_status warn_of_content(qb_ctx *cx, const qb_candidates *c, const qb_table *table,
+                                 qb_run *run) {
+    const qb_part calibration = {.sample = table ? table->sample : NULL,
+                                 .n_samples = table && table->sample ? table->samples : 0};
+    if (run->points_only) return QB_OK;
+    const int64_t shared = qb_part_shared(&calibration, run->sample_key, run->n_sample_keys);
+    QB_TRY(qb_compare_warn_of_samples(cx, shared, run));
+    for (int32_t i = 0; i < c->n; i++)
+        QB_TRY(qb_compare_warn_of_file(cx, c->item[i].precision, c->item[i].calibrated_on, run));
     return QB_OK;
 }
 
@@ -200,8 +203,6 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     QB_TRY(warn_of_numbers(cx, project, c->graph, dataset, run));
     if (scores_on_calibration(project, table, data, run))
         QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
-    QB_TRY(warn_of_samples(cx, table, run));
-    QB_TRY(warn_of_files(cx, c, data, run));
     if (table) {
         run->calibrated_on = qb_strdup(cx, table->dataset);
         run->calibration_samples = table->samples;
@@ -210,8 +211,10 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     run->model_hash = c->graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);
+    if (!run->dataset) return cx->code;
+    QB_TRY(warn_of_content(cx, c, table, run));
     QB_TRY(describe_part(cx, qb_project_split(project, data, true), run));
     run->decoder = qb_strdup(cx, strcmp(decoder, "cpu") == 0 ? "" : decoder);
-    if (!run->model || !run->dataset || !run->decoder) return cx->code;
+    if (!run->model || !run->decoder) return cx->code;
     return qb_run_clean(cx, run);
 }

@@ -93,13 +93,24 @@ static qb_status add_options(const facts *f, qb_part *part) {
     return add_hashed(f->cx, part, "options", options, qb_hasher_digest(hasher));
 }
 
-static qb_status describe(const facts *f, qb_part *part) {
-    char preparation[1024], hex[33] = "";
-    const qb_table *table =
-        f->candidates->plain.table ? f->candidates->plain.table : f->candidates->recovered.table;
-    if (table) qb_hash_hex(table->data_hash, hex);
-    part->calibrated = qb_strdup(f->cx, hex);
+/* What the scored samples are held against once all of them are known. */
+static qb_status add_calibration(const facts *f, qb_part *part) {
+    const qb_candidates *c = f->candidates;
+    const qb_table *table = c->plain.table ? c->plain.table : c->recovered.table;
+    part->calibrated = qb_alloc(f->cx, (size_t)c->n + 1, sizeof *part->calibrated);
     if (!part->calibrated) return f->cx->code;
+    part->n_calibrated = c->n + 1;
+    for (int32_t i = 0; i < c->n; i++) part->calibrated[i + 1] = c->item[i].calibrated_on;
+    if (!table) return QB_OK;
+    part->calibrated[0] = table->data_hash;
+    part->sample = table->sample;
+    part->n_samples = table->sample ? table->samples : 0;
+    return QB_OK;
+}
+
+static qb_status describe(const facts *f, qb_part *part) {
+    char preparation[1024];
+    QB_TRY(add_calibration(f, part));
     QB_TRY(qb_part_fact_add(f->cx, part, "version", QB_VERSION));
     QB_TRY(add_hashed(f->cx, part, "model", qb_path_base(f->project->model),
                       f->candidates->graph->hash));
@@ -133,16 +144,30 @@ qb_status qb_compare_take_part(qb_ctx *cx, const qb_project *project,
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-qb_status qb_stage_merge(qb_ctx *cx, const qb_part *part, int32_t n, qb_run **out) {
-    bool calibrated;
-    qb_run *run;
-    QB_TRY(qb_parts_merge(cx, part, n, &run, &calibrated));
-    if (calibrated && qb_compare_warn_of_calibration(cx, run->dataset, run) != QB_OK) {
-        qb_run_free(run);
-        return cx->code;
-    }
-    *out = run;
+/* What no part can say alone: whether the samples of all are those of the calibration. */
+static qb_status warn_of_all(qb_ctx *cx, const qb_part *part, int64_t shared, qb_run *run) {
+    const qb_hash *calibrated = part->calibrated;
+    if (part->n_calibrated != run->n_rows + 1)
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: calibrated: expected %d hashes, got %d",
+                       part->name, (int)run->n_rows + 1, (int)part->n_calibrated);
+    if (!qb_hash_is_zero(calibrated[0]) && qb_hash_equal(calibrated[0], run->data_hash))
+        QB_TRY(qb_compare_warn_of_calibration(cx, run->dataset, run));
+    QB_TRY(qb_compare_warn_of_samples(cx, shared, run));
+    for (int32_t i = 0; i < run->n_rows; i++)
+        QB_TRY(qb_compare_warn_of_file(cx, run->row[i].precision, calibrated[i + 1], run));
     return QB_OK;
+}
+
+qb_status qb_stage_merge(qb_ctx *cx, const qb_part *part, int32_t n, qb_run **out) {
+    int64_t shared;
+    qb_run *run;
+    QB_TRY(qb_parts_merge(cx, part, n, &run, &shared));
+    const qb_status status = warn_of_all(cx, part, shared, run);
+    if (status == QB_OK)
+        *out = run;
+    else
+        qb_run_free(run);
+    return status;
 }
 
 /* The parts of the other processes, which the first one waits for before it measures latency. */

@@ -97,6 +97,10 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project,
 
 /* The warning that ranges were chosen on the data that are scored. */
 qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *run);
+/* Of copies among run->sample_key, and of `shared` samples of the calibration among them. */
+qb_status qb_compare_warn_of_samples(qb_ctx *cx, int64_t shared, qb_run *run);
+/* An engine file knows what its ranges were chosen on; a zero hash: nothing to say. */
+qb_status qb_compare_warn_of_file(qb_ctx *cx, const char *row, qb_hash calibrated_on, qb_run *run);
 
 /* ---- parts.c ---- */
 

@@ -65,6 +65,10 @@ static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_lab
         QB_TRY(add_folder(cx, dataset, folders.name[i], i, labels, &files));
     }
     qb_scan_tell_others(cx, dataset, &files);
+    if (files.n_inner > 0)
+        qb_warn(cx, "data %s: %zu folder%s inside class folders %s left out (%s)", dataset->path,
+                files.n_inner, files.n_inner == 1 ? "" : "s", files.n_inner == 1 ? "is" : "are",
+                files.inner);
     qb_dataset_sort(dataset);
     if (dataset->has_labels) dataset->n_classes = labels ? labels->n : (int32_t)folders.n;
     return QB_OK;

@@ -38,7 +38,7 @@ static int rank_of(const Records__FeatureEntry *entry, const char *const *names,
     return other;
 }
 
-/* The class: of the first of the usual names that has one. */
+/* The class: of the first of the usual names that has one; of several none is that of the image. */
 static int64_t label_of(const Records__Features *features) {
     static const char *const names[] = {"image/class/label", "label", "class", "target", NULL};
     const int none = (int)(sizeof names / sizeof *names);
@@ -48,7 +48,7 @@ static int64_t label_of(const Records__Features *features) {
         const Records__Feature *f = features->feature[i]->value;
         const int rank = rank_of(features->feature[i], names, none);
         if (rank >= best || !f || f->kind_case != RECORDS__FEATURE__KIND_INT64_LIST ||
-            f->int64_list->n_value == 0 || f->int64_list->value[0] < 0)
+            f->int64_list->n_value != 1 || f->int64_list->value[0] < 0)
             continue;
         best = rank;
         label = f->int64_list->value[0];
@@ -56,7 +56,7 @@ static int64_t label_of(const Records__Features *features) {
     return label;
 }
 
-/* The image: a feature that begins as one; under one of the usual names it wins over others. NULL:
+/* The image: a feature that is one; under one of the usual names it wins over others. NULL:
  * there is none. */
 static const ProtobufCBinaryData *image_of(const Records__Features *features) {
     static const char *const names[] = {"image/encoded", "image", "image_raw", "jpg", "png", NULL};
@@ -64,7 +64,7 @@ static const ProtobufCBinaryData *image_of(const Records__Features *features) {
     bool usual = false;
     for (size_t i = 0; features && i < features->n_feature; i++) {
         const Records__Feature *f = features->feature[i]->value;
-        if (!f || f->kind_case != RECORDS__FEATURE__KIND_BYTES_LIST || f->bytes_list->n_value == 0)
+        if (!f || f->kind_case != RECORDS__FEATURE__KIND_BYTES_LIST || f->bytes_list->n_value != 1)
             continue;
         const ProtobufCBinaryData *value = &f->bytes_list->value[0];
         const bool known = rank_of(features->feature[i], names, -1) >= 0;

@@ -17,12 +17,16 @@ enum { BLOCK = 512, NAME_MAX_BYTES = 4096 };
 #define UNPACKED_MOST(packed) (((uint64_t)64 << 20) + 200 * (uint64_t)(packed))
 
 /* Members that say something that cannot be used, told once a shard. */
-typedef struct unused {
+typedef struct member_count {
     int64_t n;
     char first[NAME_MAX_BYTES];
+} member_count;
+
+typedef struct unused {
+    member_count images, others, labels, alone;
 } unused;
 
-static void count(unused *u, const char *name) {
+static void count(member_count *u, const char *name) {
     if (u->n++ == 0) snprintf(u->first, sizeof u->first, "%s", name);
 }
 
@@ -35,9 +39,10 @@ typedef struct group {
     bool any;
 } group;
 
-static qb_status end_group(qb_shard *s, group *g) {
+static qb_status end_group(qb_shard *s, group *g, unused *u) {
     qb_status status = QB_OK;
     if (g->any && g->image[0] != '\0') status = qb_shard_add(s, g->image, g->at, g->size, g->label);
+    if (g->any && g->image[0] == '\0' && g->label >= 0) count(&u->alone, g->key);
     *g = (group){.label = -1};
     return status;
 }
@@ -62,13 +67,13 @@ static const char *split_key(const char *name, size_t *key) {
 }
 
 static qb_status add_member(qb_shard *s, struct archive *a, const char *name, uint64_t at,
-                            uint64_t size, group *g, unused *labels) {
+                            uint64_t size, group *g, unused *u) {
     size_t key;
     const char *form = split_key(name, &key);
     if (key >= sizeof g->key) return QB_OK;
     const bool again = strcmp(g->image, name) == 0; /* another sample of the same name */
     if (!g->any || again || strlen(g->key) != key || strncmp(g->key, name, key) != 0) {
-        QB_TRY(end_group(s, g));
+        QB_TRY(end_group(s, g, u));
         g->any = true;
         memcpy(g->key, name, key);
         g->key[key] = '\0';
@@ -77,16 +82,18 @@ static qb_status add_member(qb_shard *s, struct archive *a, const char *name, ui
         snprintf(g->image, sizeof g->image, "%s", name);
         g->at = at;
         g->size = size;
+    } else if (qb_name_is_image(name)) {
+        count(&u->others, name);
     } else if (strcmp(form, "cls") == 0 || (strcmp(form, "txt") == 0 && g->label < 0)) {
         g->label = read_label(s, a);
-        if (g->label < 0 && strcmp(form, "cls") == 0) count(labels, name);
+        if (g->label < 0 && strcmp(form, "cls") == 0) count(&u->labels, name);
     }
     return QB_OK;
 }
 
 /* Members up to the end, or to the first that is damaged: *why, and *next its place. */
-static qb_status list(qb_shard *s, struct archive *a, group *g, uint64_t *next, const char **why) {
-    unused images = {0}, labels = {0};
+static qb_status list(qb_shard *s, struct archive *a, group *g, unused *u, uint64_t *next,
+                      const char **why) {
     struct archive_entry *entry;
     int state;
     while ((state = archive_read_next_header(a, &entry)) == ARCHIVE_OK || state == ARCHIVE_WARN) {
@@ -106,18 +113,28 @@ static qb_status list(qb_shard *s, struct archive *a, group *g, uint64_t *next, 
         if (!name || qb_path_base(name)[0] == '.') continue;
         if (archive_entry_filetype(entry) == AE_IFREG && !archive_entry_hardlink(entry) &&
             archive_entry_sparse_count(entry) == 0)
-            QB_TRY(add_member(s, a, name, at, size, g, &labels));
+            QB_TRY(add_member(s, a, name, at, size, g, u));
         else if (qb_name_is_image(name))
-            count(&images, name);
+            count(&u->images, name);
     }
     if (state != ARCHIVE_EOF) *why = qb_archive_reason(a);
-    if (images.n > 0)
-        qb_warn(s->cx, "%s: links, sparse files and devices hold no image: left out '%s' (%lld)",
-                s->name, images.first, (long long)images.n);
-    if (labels.n > 0)
-        qb_warn(s->cx, "%s: expected a class in '%s' (%lld such files): its sample has none",
-                s->name, labels.first, (long long)labels.n);
     return QB_OK;
+}
+
+static void tell(const qb_shard *s, const unused *u) {
+    const struct {
+        const member_count *of;
+        const char *what, *then;
+    } each[] = {
+        {&u->images, "links, sparse files and devices hold no image", "left out"},
+        {&u->others, "a sample has one image", "left out"},
+        {&u->alone, "a class without an image beside it", "left out"},
+        {&u->labels, "expected a class", "its sample has none"},
+    };
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        if (each[i].of->n > 0)
+            qb_warn(s->cx, "%s: %s: '%s' (%lld such files): %s", s->name, each[i].what,
+                    each[i].of->first, (long long)each[i].of->n, each[i].then);
 }
 
 static qb_status scan(qb_shard *s) {
@@ -133,9 +150,14 @@ static qb_status scan(qb_shard *s) {
     if (s->size == 0) return QB_OK;
     if (qb_archive_open(s->cx, s->fd, archive_read_support_format_tar, &a) != QB_OK)
         return qb_shard_end_damaged(s, 0);
-    qb_status status = list(s, a, &g, &next, &why);
-    if (status == QB_OK) status = end_group(s, &g);
+    unused *u = qb_alloc(s->cx, 1, sizeof *u);
+    qb_status status = u ? list(s, a, &g, u, &next, &why) : s->cx->code;
+    if (status == QB_OK) status = end_group(s, &g, u);
+    if (status == QB_OK && !why && s->is_packed)
+        status = qb_gzip_check(s->cx, s->fd, UNPACKED_MOST(s->size), &why);
     if (status == QB_OK && why) status = qb_shard_add_damaged(s, next, why);
+    if (status == QB_OK) tell(s, u);
+    qb_free(u);
     archive_read_free(a);
     return status;
 }

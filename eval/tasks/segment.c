@@ -1,5 +1,6 @@
 /* segment: a class for each pixel, scored at the image's own size against masks. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -41,6 +42,8 @@ typedef struct state {
     small_mask *small;       /* [engines x samples]: for pictures */
     uint8_t **mask;          /* [samples]: of the first engine until the last has its answer */
     bool *seen, *counts_for; /* [samples]: read; and it shows one of the classes */
+    atomic_llong strays;     /* true pixels of a class that the model has not */
+    atomic_int stray;        /* one of these classes */
 } state;
 
 static void segment_close(void *opened) {
@@ -339,15 +342,18 @@ static qb_status count_image(qb_ctx *cx, state *s, int64_t slot, const qb_image 
                              const uint8_t *found) {
     counts *count = s->count + slot * s->classes;
     const int64_t n = (int64_t)truth->width * truth->height;
+    int64_t strays = 0;
     for (int64_t i = 0; i < n; i++) {
         const int32_t t = truth->pixel[i], f = found[i];
         if (t == IGNORED) continue;
+        if (t >= s->classes && strays++ == 0) atomic_store(&s->stray, t);
         s->pixels[2 * slot]++;
         s->pixels[2 * slot + 1] += t == f;
         if (t < s->classes) count[t].truth++;
         if (f < s->classes) count[f].found++;
         if (t == f && t < s->classes) count[t].both++;
     }
+    if (slot < s->samples) atomic_fetch_add(&s->strays, strays); /* once for all engines */
     for (int32_t k = 0; k < s->classes; k++) {
         qb_boundary edge;
         if (count[k].truth == 0 && count[k].found == 0) continue;
@@ -615,6 +621,12 @@ static qb_status segment_finish(qb_ctx *cx, void *opened, qb_run *run) {
                                    .seen = s->counts_for,
                                    .value = segment_values,
                                    .state = s};
+    if (atomic_load(&s->strays) > 0)
+        qb_warn(
+            cx,
+            "task segment: %lld true pixels are of classes that the model has not (%d; it has 0 "
+            "to %d, %d is ignored): they count as wrong",
+            (long long)s->strays, (int)s->stray, (int)s->classes - 1, IGNORED);
     if (s->has_truth) QB_TRY(qb_task_score(cx, &scores, run));
     for (int32_t e = 0; e < s->data.n_engines; e++) {
         int64_t same = 0, all = 0;

@@ -39,7 +39,7 @@ typedef struct qb_dnnl_slot {
 } qb_dnnl_slot;
 
 typedef struct qb_dnnl_state {
-    int threads;
+    int threads, forks;
     dnnl_engine_t engine;
     dnnl_primitive_t primitive;
     int n_args;

@@ -1,6 +1,7 @@
 /* Running a primitive: slots with their own memory objects, see dnnl_internal.h. */
 #include <omp.h>
 
+#include "base/forks.h"
 #include "dnnl_internal.h"
 
 void qb_dnnl_slot_free(const qb_dnnl_state *s, qb_dnnl_slot *slot) {
@@ -93,6 +94,11 @@ static dnnl_status_t point(const qb_dnnl_state *s, qb_dnnl_slot *slot, const qb_
 qb_status qb_dnnl_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     qb_dnnl_state *s = kernel->state;
     qb_dnnl_slot *slot;
+    if (s->threads > 1 && s->forks != qb_forks())
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "tactic %s works on %d threads of the process that forked this one: make "
+                       "the engine anew here",
+                       kernel->tactic->name, s->threads);
     QB_TRY(slot_take(cx, s, &slot));
     const qb_dnnl_threads before = qb_dnnl_threads_set(s);
     dnnl_status_t status = point(s, slot, args);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/forks.h"
 #include "base/hash.h"
 #include "dnnl_internal.h"
 
@@ -42,7 +43,9 @@ qb_status qb_dnnl_begin(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     qb_dnnl_state *s = kernel->state = qb_alloc(cx, 1, sizeof *s);
     qb_status status = s ? QB_OK : QB_STATUS_NOMEM;
     if (status == QB_OK) {
-        const int most = omp_get_thread_limit();
+        /* In a child OpenMP waits for its parent's threads. */
+        const int most = qb_forks() > 0 ? 1 : omp_get_thread_limit();
+        s->forks = qb_forks();
         s->threads = threads < 1 ? 1 : threads < most ? threads : most;
         s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
         status = s->has_lock ? qb_dnnl_check(cx, dnnl_engine_create(&s->engine, dnnl_cpu, 0),

@@ -142,4 +142,19 @@ mistake 'gate:\n  max_dorp: 1\n' "3:3: unknown key 'gate.max_dorp'; did you mean
 rm qbench.yaml
 expect 2 "$QBENCH" help exit-code
 complains "no help on 'exit-code'; did you mean 'exit-codes'"
+# What is not qbench's own is not replaced by names that nobody chose.
+mkdir theirs
+echo theirs | tee theirs/model.onnx >theirs/squeezenet1_1.onnx
+for folder in theirs data; do
+    expect 1 "$QBENCH" demo -o $folder --calibration-images 1 --test-images 1
+    complains "$folder holds files that are not the demo's: name a new folder"
+done
+absent theirs/calib
+expect 1 "$QBENCH" zoo squeezenet1_1 -o theirs
+complains 'theirs/squeezenet1_1.onnx is there already: name the file'
+same_bytes theirs/model.onnx theirs/squeezenet1_1.onnx
+expect 0 "$QBENCH" zoo squeezenet1_1 -o theirs/squeezenet1_1.onnx
+expect 0 "$QBENCH" demo -o again --calibration-images 1 --test-images 1
+expect 0 "$QBENCH" demo -o again --calibration-images 1 --test-images 1
+
 done_testing

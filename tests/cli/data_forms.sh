@@ -96,11 +96,47 @@ data[at + 100:at + 103] = b"777"
 open("sum.tar", "wb").write(data)
 PY
 expect 0 "$QBENCH" compare fp32 --data odd.tar --duration 0.01 --no-figures
-complains "odd.tar: links, sparse files and devices hold no image: left out 'b.png' .2.$"
-complains "odd.tar: expected a class in 'd.cls' .1 such files.: its sample has none"
+complains "odd.tar: links, sparse files and devices hold no image: 'b.png' .2 such files.: left out$"
+complains "odd.tar: expected a class: 'd.cls' .1 such files.: its sample has none"
 says '2 of 4 samples have no class: accuracy is of the others'
 expect 0 "$QBENCH" compare fp32 --data sum.tar --duration 0.01 --no-figures
 complains "skipped sample 'sum.tar.1.': damaged at byte [0-9]+: Damaged tar archive"
+cp forms/gz/set-00.tar.gz sum.tar.gz # its last eight bytes are CRC-32 and length
+printf '\1\2\3\4' | dd of=sum.tar.gz bs=1 conv=notrunc seek=$(($(stat -c %s sum.tar.gz) - 8)) 2>/dev/null
+expect 0 "$QBENCH" compare fp32 --data sum.tar.gz $brief
+complains "skipped sample 'sum.tar.gz.[0-9]+.': damaged at byte [0-9]+: its contents are not those that its checksum is of"
+{ cat forms/gz/set-00.tar.gz && head -c 2000 /dev/zero && echo junk; } >longer.tar.gz
+expect 0 "$QBENCH" compare fp32 --data longer.tar.gz $brief
+! grep -q skipped "$work/.err" || fail 'what follows a gzip file counts'
+python3 - <<'END'
+import io, tarfile
+image = open("few/circle/0000.png", "rb").read()
+with tarfile.open("pairs.tar", "w") as tar:
+    for name, data in (("0.png", image), ("0.jpg", image), ("0.cls", b"1"), ("1.png", image), ("2.cls", b"1")):
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        tar.addfile(member, io.BytesIO(data))
+END
+python3 - "$QB_SOURCE/tests/support" <<'END' # several classes or images are not one
+import runpy, struct, sys
+sys.path.insert(0, sys.argv[1])
+sys.argv[1:] = ["few", "again"]
+m = runpy.run_path(sys.path[0] + "/make_shards.py")
+field, varint, crc, image = m["field"], m["varint"], m["crc"], m["samples"][0][3]
+def many(key, number, values):
+    return field(1, field(1, key) + field(2, field(number, b"".join(field(1, v) for v in values))))
+with open("many.tfrecord", "wb") as file:
+    for classes, images in (([1], [image]), ([1, 2], [image]), ([1], [image, image])):
+        record = field(1, many(b"image", 1, images) + many(b"label", 3, [b"".join(map(varint, classes))]))
+        length = struct.pack("<Q", len(record))
+        file.write(length + crc(length) + record + crc(record))
+END
+expect 0 "$QBENCH" compare fp32 --data many.tfrecord $brief
+complains "skipped sample 'many.tfrecord.2.': .*expected a JPEG or PNG file in one of its features"
+says '^warning: 1 of 2 samples have no class'
+expect 0 "$QBENCH" compare fp32 --data pairs.tar $brief
+complains "pairs.tar: a sample has one image: '0.jpg' .1 such files.: left out"
+complains "pairs.tar: a class without an image beside it: '2' .1 such files.: left out"
 head -c 20000 forms/gz/set-00.tar.gz >cut.tar.gz
 expect 1 "$QBENCH" compare fp32 int8 --data cut.tar.gz $brief
 complains 'skipped sample .cut.tar.gz\[0\].*truncated gzip input'
@@ -124,6 +160,23 @@ cp -r few mixed
 touch mixed/circle/a.webp mixed/cross/b.BMP mixed/cross/.c.gif mixed/cross/Thumbs.db
 expect 0 "$QBENCH" compare fp32 --data mixed $brief
 complains 'data mixed: 2 files are left out, as images other than JPEG and PNG are not read .[ab]\.'
+cp -r few nested
+mkdir nested/circle/more
+cp few/circle/0000.png nested/circle/more
+ln -s /gone/image.png nested/circle/9998.png
+mkfifo nested/circle/9999.png
+expect 0 "$QBENCH" compare fp32 --data nested $brief
+complains 'data nested: 1 folder inside class folders is left out .circle/more.$'
+complains "skipped sample 'circle/9998.png': open nested/circle/9998.png: No such file"
+complains "skipped sample 'circle/9999.png': open nested/circle/9999.png: "
+says '^warning: 2 samples could not be read'
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    cp -r few shut
+    chmod 311 shut
+    chmod 777 "$work" .
+    expect 1 setpriv --reuid 65534 --clear-groups "$QBENCH" compare fp32 --data shut $brief -o x.json
+    complains 'data shut: Permission denied'
+fi
 mkdir flat
 cp few/circle/*.png flat
 touch flat/a.tiff

@@ -210,7 +210,7 @@ anchors': expected numbers above 0|"anchors": [[10, -13], [16, 30]]
 min_sizes': expected numbers above 0|"min_sizes": [0]
 category_ids': expected whole numbers|"category_ids": [1, 2.5]
 CASES
-# Names of inputs and outputs are the model's.
+# Names of inputs and outputs are the model's, and so are its shape and type.
 while IFS='|' read -r wanted text; do
     printf '{%s}' "$text" >side.json
     for command in inspect 'bench --iterations 1' "calibrate --data data -n 4 -o sided.calib.h5"; do
@@ -222,7 +222,18 @@ done <<'CASES'
 input': side.onnx has no input 'imaeg', but 'image'|"input": "imaeg"
 input': side.onnx has no input '', but 'image'|"input": ""
 output': side.onnx has no output 'image', but|"output": "image"
+shape': .x3x64x64, but input 'image' is .x3x32x32|"shape": ["N", 3, 64, 64]
+shape': .x32x32x3, but input 'image' is|"shape": ["N", 32, 32, 3]
+shape': .x3072, but input 'image' is|"input": "image", "shape": ["N", 3072]
+dtype': uint8, but input 'image' is f32|"dtype": "uint8"
+dtype': expected a string, got a number|"dtype": 1
+layout': expected NCHW or NHWC, got 'HWC'|"layout": "HWC", "color": "RGB"
+layout': expected a string, got a list|"layout": ["NHWC"], "color": "RGB"
 CASES
+printf '{"dtype": "fp32", "task": "bogus", "shape": [7, 3, "H", 32]}' >side.json
+expect 0 "$QBENCH" inspect side.onnx
+complains "side.json: key 'dtype': 'fp32' is no type's name"
+complains "side.json: key 'task': no task is called 'bogus'"
 printf '{"input": "image"}' >side.json
 expect 0 "$QBENCH" inspect side.onnx
 rm side.onnx side.json

@@ -51,11 +51,11 @@ grep -q ' qbench_engine_load@@QBENCH_1$' "$work/.symbols" || fail 'no symbol ver
 
 # Nothing in it can be written by two threads at once: locks (HDF5 and plans of cuDNN are not safe for threads),
 # what they guard (cuDNN's handles, streams), the entry points of cuBLASLt and cuDNN behind a pthread_once, an atomic number
-# that all threads find to be the same, the limits of a forked process (it has one thread), and what nvcc makes for
-# each kernel.
+# that all threads find to be the same, one that forks change, the limits of a forked process (it has one thread), and
+# what nvcc makes for each kernel.
 checks=$((checks + 1))
 globals=$(objdump -t "$build/libqbench.a" | awk '($3 == "O" && ($4 == ".data" || $4 == ".bss")) {print $NF}' |
-    grep -Ev '__device_stub_|__cudaFatCubinHandle|__fatDeviceText|^_ZGVZ|^(library_lock|plan_lock|handles_lock|handles|streams_lock|streams|limits|lt|cudnn|(once|vector_bytes)(\.[0-9]+)?)$')
+    grep -Ev '__device_stub_|__cudaFatCubinHandle|__fatDeviceText|^_ZGVZ|^(library_lock|plan_lock|handles_lock|handles|streams_lock|streams|limits|forks|lt|cudnn|(once|vector_bytes)(\.[0-9]+)?)$')
 [ "$instrumented" != 0 ] || [ -z "$globals" ] || fail "mutable globals: $globals"
 
 # A program that uses the shared library needs no package of what qbench itself is made of.
@@ -85,7 +85,7 @@ fi
 export PYTHONPATH=$source/python QBENCH_LIBRARY=$library
 expect 0 "$QBENCH" bench --loadEngine=model.int8.qbe --duration=0.01 --warmUp=0 --iterations=1 --exportOutput=zero.json
 expect 0 "$python" - "$image" "$(cut -d' ' -f2 example.out)" <<'PYTHON'
-import sys
+import copy, os, pickle, signal, sys, threading
 import numpy as np
 import qbench
 
@@ -146,6 +146,58 @@ for call, error in [(lambda: qbench.Engine.load("nothing.qbe"), qbench.Error),
 
 for odd in (np.asfortranarray(x[:1]), x[:1, :, ::-1][:, :, ::-1], x[:1].view(np.ndarray)):
     assert np.array_equal(one.run(odd)[0][0], whole[0])
+
+for copied in (copy.copy, copy.deepcopy, pickle.dumps):  # would be freed twice
+    for thing in (one, inputs):
+        try:
+            copied(thing)
+        except TypeError as e:
+            assert "neither copied nor pickled" in str(e), e
+        else:
+            raise AssertionError("no error")
+
+def in_child(body):  # what it says, of a process that has none of this one's threads
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            body()
+            said = "done"
+        except Exception as e:
+            said = str(e)
+        os.write(theirs, said.encode())
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours) as f:
+        said = f.read()
+    assert os.waitpid(child, 0)[1] == 0, "the child ended by a signal"
+    return said
+
+two = qbench.Engine.build("model.onnx", threads=2, backends="cpu,ref")
+teams = qbench.Engine.build("model.onnx", threads=2, backends="dnnl,ref")
+results = {e: e.run(x[:1])[0] for e in (two, teams)}
+
+def again():
+    assert np.array_equal(two.run(x[:1])[0], results[two])
+    two.__del__()
+    fresh = qbench.Engine.build("model.onnx", threads=2, backends="dnnl,ref")
+    assert np.allclose(fresh.run(x[:1])[0], results[teams], atol=1e-4)
+
+assert in_child(again) == "done"
+assert "of the process that forked this one" in in_child(lambda: teams.run(x[:1]))
+
+errors = []
+def hammer(n):
+    for _ in range(300):
+        try:
+            assert open_.run(five[:n])[0].shape[0] == n
+        except qbench.Error as e:
+            errors.append(str(e))
+threads = [threading.Thread(target=hammer, args=(n,)) for n in (1, 5)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+assert all("another thread" in e for e in errors), errors
 one.__del__()  # what is gone is an error, not a fault
 try:
     one.run(x[:1])

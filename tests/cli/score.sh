@@ -25,6 +25,12 @@ echo '[{"image_id": 1, "category_id": 3, "score": 1, "segmentation":
  {"size": [80, 100], "counts": [0, 8000]}}]' >masks.json
 expect 0 "$QBENCH" score --annotations gt.json --results masks.json --masks
 says '^all +0.00 '
+for id in 0 1 10 '"0"'; do
+    sed "s/\[{\"image_id\"/[{\"id\": $id, \"image_id\"/" gt.json >numbered.json
+    expect 0 "$QBENCH" score --annotations numbered.json --results dt.json
+    said=$(grep -c "an annotation's id is 0: pycocotools takes its match for none" "$work/.err")
+    [ "$said" = $([ "$id" = 0 ] && echo 1 || echo 0) ] || fail "id $id is told $said times"
+done
 echo '[]' >none.json
 expect 0 "$QBENCH" score --annotations gt.json --results none.json
 says '^all +0.00 '

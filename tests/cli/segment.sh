@@ -46,6 +46,20 @@ says '4 samples'
 says '^fp32 +[0-9.]+ '
 expect 0 grep -c '"n"' masks/compare.json
 says '^2$' # background and person
+! grep -q 'classes that the model has not' "$work/.err" || fail 'warns of masks that are right'
+cp -r set odd
+python3 - odd/masks/*.png <<'PY' # what is white is of class 7
+import struct, sys, zlib
+for path in sys.argv[1:]:
+    data = open(path, "rb").read()
+    n = struct.unpack(">I", data[33:37])[0]
+    rows = zlib.compress(zlib.decompress(data[41:41 + n]).replace(b"\xff", b"\7"))
+    chunk = b"IDAT" + rows
+    open(path, "wb").write(data[:33] + struct.pack(">I", len(rows)) + chunk + struct.pack(">I", zlib.crc32(chunk))
+                           + data[45 + n:])
+PY
+expect 0 "$QBENCH" compare fp32 --data odd --duration 0.1 --no-figures -o masks
+complains 'task segment: [0-9]+ true pixels are of classes that the model has not .7; it has 0 to 1, 255 is ignored'
 "$QBENCH" data doctor --data set >.out 2>.err
 says '^good  truth .*set: 1 classes in 4 masks, [0-9.]+ % of the pixels do not count$'
 cp "set/masks/$(ls set/masks | sed -n 1p)" "set/masks/$(ls set/masks | sed -n 2p)"

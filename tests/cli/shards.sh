@@ -54,8 +54,8 @@ complains 'differ in options: '
 sed 's/"version": "[^"]*"/"version": "0.0.1"/' part_2.json >version.json
 expect 1 "$QBENCH" merge part_1.json version.json part_3.json
 complains 'differ in version: .*, and 0.0.1'
-sed 's/"model": "model.onnx [0-9a-f]*"/"model": "other.onnx 12"/' part_2.json >model.json
-expect 1 "$QBENCH" merge part_1.json model.json part_3.json
+sed 's/"model": "model.onnx [0-9a-f]*"/"model": "other.onnx 12"/' part_2.json >renamed.json
+expect 1 "$QBENCH" merge part_1.json renamed.json part_3.json
 complains 'differ in model: .*, and other.onnx 12'
 python3 - <<'PY'
 import base64, json
@@ -82,6 +82,49 @@ expect 2 "$QBENCH" compare fp32 int8 $few --shard 4/3
 complains 'shard 4/3: expected I/N'
 expect 2 "$QBENCH" compare fp32 int8 $few --shard 1/3 --layers
 complains 'layers is measured on one machine'
+
+# What only the samples of all parts tell: copies, the calibration's samples, an engine file's set,
+# folders that are not the model's classes.
+mkdir -p mixed own/more
+cp -r test/circle test/cross mixed
+cp calib/circle/0000.png mixed/circle/z0.png
+cp calib/circle/0001.png mixed/cross/z1.png
+cp test/circle/0000.png mixed/cross/z2.png
+cp model.onnx model.calib.h5 own
+python3 -c 'import json
+d = json.load(open("model.json"))
+del d["labels"]
+json.dump(d, open("own/model.json", "w"))'
+few="--duration 0.02 --no-figures --thumbnails 16"
+expect 0 "$QBENCH" build --precision int8 -o calibrated.qbe
+same_warnings() { # DATA MODEL ROW
+    expect 0 "$QBENCH" compare fp32 $3 $few --data $1 --model $2 -o whole.json
+    for i in 1 2 3; do
+        expect 0 "$QBENCH" compare fp32 $3 $few --data $1 --model $2 --shard $i/3 -o part_$i.json
+    done
+    expect 0 "$QBENCH" merge part_*.json --no-figures -o merged.json
+    same_record whole.json merged.json
+}
+same_warnings mixed own/model.onnx int8
+for said in '2 of 43 samples are among those that the ranges were chosen on' '1 of 43 samples are copies' \
+    '2 folders, 10 outputs of the model'; do
+    checks=$((checks + 1))
+    grep -q "$said" merged.json || fail "merged.json lacks: $said"
+done
+expect 3 "$QBENCH" gate merged.json --max-drop 100 --allow class-numbers --allow chance
+says 'allow calibration-data'
+same_warnings calib model.onnx calibrated.qbe
+expect 3 "$QBENCH" gate merged.json --max-drop 100
+says 'calibrated.qbe: scored on calib, the samples that its ranges were chosen on'
+few="--samples 50 --duration 0.02 --no-figures --data test --thumbnails 16"
+for damage in 'd["calibrated"] = ""' 'd["calibrated"] = []' 'd["calibrated"].pop()' 'd["calibrated"][0] = "x"'; do
+    python3 -c 'import json, sys
+d = json.load(open("part_1.json"))
+exec(sys.argv[1])
+json.dump(d, open("odd.json", "w"))' "$damage"
+    expect 1 "$QBENCH" merge odd.json part_2.json part_3.json
+    complains 'odd.json: calibrated: expected '
+done
 
 if [ -e "$QB_BUILD/qbench_mpi.so" ] && command -v mpirun >/dev/null; then
     expect 0 env ASAN_OPTIONS=detect_leaks=0 mpirun --allow-run-as-root --oversubscribe -n 3 \

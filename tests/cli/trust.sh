@@ -54,6 +54,25 @@ for data in calib ../copy; do
     expect 0 "$QBENCH" gate same.json --max-drop 100 --allow calibration-data
 done
 expect 0 "$QBENCH" gate wide.json --max-drop 100 --precision int8
+python3 - <<'END' # the same pixels in other bytes
+import os, struct, zlib
+for folder, _, files in os.walk("calib"):
+    for name in files:
+        data, out, packed, at = open(os.path.join(folder, name), "rb").read(), b"", b"", 8
+        while at < len(data):
+            size, kind = struct.unpack(">I4s", data[at:at + 8])
+            if kind == b"IDAT": packed += data[at + 8:at + 8 + size]
+            elif kind == b"IHDR": header = data[at:at + 12 + size]
+            at += 12 + size
+        body = b"IDAT" + zlib.compress(zlib.decompress(packed), 0)
+        out = data[:8] + header + struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+        out += struct.pack(">I4sI", 0, b"IEND", zlib.crc32(b"IEND"))
+        os.makedirs("../packed" + folder[5:], exist_ok=True)
+        open(os.path.join("../packed" + folder[5:], "x" + name), "wb").write(out)
+END
+expect 0 "$QBENCH" compare fp32 int8 --data ../packed --duration 0.05 -o same.json --no-figures
+expect 3 "$QBENCH" gate same.json --max-drop 100
+says '^BLOCKED int8 max-drop: .* samples are among .*\(--allow calibration-data\)$'
 
 # Some of them among others, under other names; and samples that are there twice.
 cp -r test ../mixed
@@ -70,6 +89,15 @@ cp ../mixed/star/0000.png ../mixed/star/again.png
 cp ../mixed/star/0000.png ../mixed/ring/star.png
 expect 0 "$QBENCH" compare fp32 int8 --data ../mixed --duration 0.05 -o mixed.json --no-figures
 says '^warning: 2 of 204 samples are copies of others'
+expect 0 "$QBENCH" gate mixed.json --max-drop 100
+cp -r test ../repeated
+for class in ../repeated/*; do
+    for file in "$class"/*; do for i in 1 2; do cp "$class/0000.png" "${file%.png}-$i.png"; done; done
+done
+expect 0 "$QBENCH" compare fp32 int8 --data ../repeated --duration 0.05 -o repeated.json --no-figures
+expect 3 "$QBENCH" gate repeated.json --max-drop 100
+says '^BLOCKED int8 max-drop: .*400 of 600 samples are copies of others.*\(--allow copies\)$'
+expect 0 "$QBENCH" gate repeated.json --max-drop 100 --allow copies
 
 # Limits of the row itself.
 expect 0 "$QBENCH" gate wide.json --min-top1 50 --min top5=50 --precision int8

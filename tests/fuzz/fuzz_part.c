@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     qb_ctx_init(&cx);
     qb_part part = {0};
     qb_run *run = NULL;
-    bool calibrated;
+    int64_t shared;
     qb_status status = QB_OK;
     qb_alloc_limit_begin((size_t)256 << 20, (size_t)512 << 20);
     if (size > 0 && data[0] == '{') {
@@ -43,14 +43,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         part = (qb_part){.name = qb_strdup(&cx, "fuzz"),
                          .shard = 1,
                          .shards = 1,
-                         .calibrated = qb_strdup(&cx, ""),
                          .results = qb_alloc(&cx, size + 1, 1),
                          .size = size,
                          .record = record(&cx)};
         if (!part.results || !part.record) abort();
         if (size > 0) memcpy(part.results, data, size);
     }
-    if (status == QB_OK) status = qb_parts_merge(&cx, &part, 1, &run, &calibrated);
+    if (status == QB_OK) status = qb_parts_merge(&cx, &part, 1, &run, &shared);
     if (status != QB_OK && cx.message[0] == '\0') abort();
     qb_part_release(&part);
     qb_run_free(run);

@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kernels/cpu/cpu_internal.h"
 #include "qb_test.h"
@@ -89,6 +91,31 @@ static void each_thread_begins_with_its_own_part(void **state) {
     qb_workers_free(workers);
 }
 
+/* A child has no members: it does the work, and does not wait for them in the end. */
+static void a_child_works_alone(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_workers *workers;
+    tally t;
+    int how;
+    assert_int_equal(qb_workers_create(&cx, 3, &workers), QB_OK);
+    memset(&t, 0, sizeof t);
+    qb_workers_run(workers, 64, count, &t);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        qb_workers_run(workers, 64, count, &t);
+        qb_workers_free(workers);
+        _exit(t.runs[0] == 2 && t.runs[63] == 2 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_int_equal(how, 0);
+    qb_workers_run(workers, 64, count, &t);
+    assert_int_equal(t.runs[63], 2);
+    qb_workers_free(workers);
+}
+
 static void parts_are_as_many_for_each_thread_and_not_too_large(void **state) {
     (void)state;
     for (int64_t n = 1; n < 700; n += 3)
@@ -113,6 +140,7 @@ int main(void) {
         cmocka_unit_test(each_task_runs_once),
         cmocka_unit_test(loops_may_be_longer_than_a_share_can_say),
         cmocka_unit_test(each_thread_begins_with_its_own_part),
+        cmocka_unit_test(a_child_works_alone),
         cmocka_unit_test(parts_are_as_many_for_each_thread_and_not_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
