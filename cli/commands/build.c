@@ -108,6 +108,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     path =
         o->save_engine ? qb_strdup(cx, o->save_engine) : artifact(cx, &project, settings.precision);
     if (!path) return cx->code;
+    QB_TRY(qb_file_can_write(cx, path));
     project.spec.plan = o->plan;
     QB_TRY(qb_stage_build(cx, &project, &settings, &built));
     QB_TRY(qb_built_save(cx, &project, &settings, &built, path));

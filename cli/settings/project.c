@@ -3,7 +3,9 @@
 
 #include <dirent.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/open.h"
 #include "base/opt.h"
@@ -503,7 +505,8 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     return qb_build_flags_parse(cx, &p->build, &p->spec, &p->devices, &p->missing_provider);
 }
 
-/* -o names a file when its ending is one of ours; the artifacts then go to its folder. */
+/* -o names a file when its ending is one of ours; the artifacts then go to its folder. Whether it
+ * can be written is asked before hours of work, not behind them. */
 qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *p) {
     if (!out) return QB_OK;
     static const char *const endings[] = {".h5", ".onnx", ".json", ".yaml", ".qbe"};
@@ -512,8 +515,10 @@ qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *p) {
     if (!is_file || qb_path_is_dir(out)) {
         QB_TRY(set(cx, &p->out_dir, out));
         p->made_dirs = qb_missing_dirs(out);
-        return qb_make_dirs(cx, out);
+        QB_TRY(qb_make_dirs(cx, out));
+        return access(out, W_OK) == 0 ? QB_OK : qb_fail_errno(cx, "write to folder %s", out);
     }
+    QB_TRY(qb_file_can_write(cx, out));
     QB_TRY(set(cx, &p->out_file, out));
     p->out_dir = qb_path_dir(cx, out);
     return p->out_dir ? QB_OK : cx->code;

@@ -101,6 +101,13 @@ if [ "$(id -u)" = 0 ] && "${as_nobody[@]}" true 2>/dev/null; then
     complains 'place/compare.json: Permission denied'
 fi
 
+expect 1 "$QBENCH" build model.onnx --precision fp32 -o nowhere/net.qbe
+complains 'nowhere/.*: No such file'
+! grep -q 'Engine built' "$work/.err" || fail 'an engine was built for a file that cannot be'
+expect 1 "$QBENCH" build model.onnx --precision fp32 --saveEngine=nowhere/net.qbe
+complains 'nowhere/.*: No such file'
+! grep -q 'Engine built' "$work/.err" || fail 'an engine was built for --saveEngine'
+
 # A reader that has seen enough, and none at all.
 checks=$((checks + 1))
 "$QBENCH" report --format json 2>"$work/.err" | head -c 1 >/dev/null
