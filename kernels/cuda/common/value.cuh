@@ -203,19 +203,28 @@ QB_DEVICE void qb_store_floats(const qb_cuda_value &p, void *data, int64_t at,
     }
 }
 
-// The end of a step for one element. Long: not for unrolled loops.
-QB_DEVICE void qb_epilogue_of_value(const qb_cuda_epilogue_params &p, const void *residual,
-                                    int64_t res_at, void *out, int64_t at, float f32) {
+QB_DEVICE float qb_residual_at(const qb_cuda_epilogue_params &p, const void *residual, int64_t at) {
+    float r[1] = {0.0f};
+    if (p.residual.dtype != QB_DTYPE_NONE) qb_load_floats<1>(p.residual, residual, at, r);
+    return r[0];
+}
+
+// The end of a step for one element, whose residual is here. Long: not for unrolled loops.
+QB_DEVICE void qb_epilogue_with(const qb_cuda_epilogue_params &p, float residual, void *out,
+                                int64_t at, float f32) {
     bool has = p.residual.dtype != QB_DTYPE_NONE;
     if (!has || p.act_first) f32 = qb_act_of(p.act, p.alpha, p.beta, f32);
     if (has) {
-        float r[1];
-        qb_load_floats<1>(p.residual, residual, res_at, r);
-        f32 = __fadd_rn(f32, r[0]);
+        f32 = __fadd_rn(f32, residual);
         if (!p.act_first) f32 = qb_act_of(p.act, p.alpha, p.beta, f32);
     }
     float v[1] = {f32};
     qb_store_floats<1, false>(p.out, out, at, v);
+}
+
+QB_DEVICE void qb_epilogue_of_value(const qb_cuda_epilogue_params &p, const void *residual,
+                                    int64_t res_at, void *out, int64_t at, float f32) {
+    qb_epilogue_with(p, qb_residual_at(p, residual, res_at), out, at, f32);
 }
 
 #endif

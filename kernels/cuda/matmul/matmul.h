@@ -19,8 +19,8 @@ typedef struct qb_cuda_matmul {
     qb_cuda_epilogue_params end;
     float scale;
     int32_t integer, has_bias, has_float_bias;
-    int32_t wide; /* f16: all strides but the contiguous ones, and K, m or n beside them, fit 16
-                     bytes */
+    int32_t width; /* f16: elements that are read at once, 8, 4 or 1: all strides but the contiguous
+                      ones, and K, m or n beside them, are multiples of it */
     int64_t at_multiplier, at_weight_zero, at_bias, packed_bytes;
 } qb_cuda_matmul;
 /* The problem without the places in the packed block; false when it is none, or an operand is not

@@ -112,21 +112,23 @@ static bool lower_thin(const qb_problem *p, const bool *constant, matmul_state *
     return true;
 }
 
-/* May the operand be read 16 bytes at a time? `across`: its size along m or n. */
-static bool is_wide(int64_t across_stride, int64_t down_stride, int64_t across, int64_t down,
-                    const int64_t *lead, int32_t n_lead) {
-    bool deep = down_stride == 1;
+/* All that elements of an operand that are read at once have to be multiples of, as bits; 1: they
+ * are not contiguous. `across`: its size along m or n. */
+static int64_t boundaries(int64_t across_stride, int64_t down_stride, int64_t across, int64_t down,
+                          const int64_t *lead, int32_t n_lead) {
+    const bool deep = down_stride == 1;
     int64_t all = deep ? across_stride | down : down_stride | across;
     for (int32_t d = 0; d < n_lead; d++) all |= lead[d];
-    return (deep || across_stride == 1) && all % 8 == 0;
+    return deep || across_stride == 1 ? all : 1;
 }
 
 static bool lower_f16(const qb_problem *p, const bool *constant, matmul_state *s) {
     if (!lower(p, constant, false, s) || constant[QB_IN_WEIGHT]) return false;
     qb_cuda_matmul *x = &s->p;
     if (x->a.dtype != QB_DTYPE_F16 || x->b.dtype != QB_DTYPE_F16) return false;
-    x->wide = is_wide(x->a_row, x->a_step, x->m, x->k, x->a_lead, x->n_lead) &&
-              is_wide(x->b_step, x->b_row, x->n, x->k, x->b_lead, x->n_lead);
+    const int64_t all = boundaries(x->a_row, x->a_step, x->m, x->k, x->a_lead, x->n_lead) |
+                        boundaries(x->b_step, x->b_row, x->n, x->k, x->b_lead, x->n_lead);
+    x->width = all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : 1;
     return true;
 }
 

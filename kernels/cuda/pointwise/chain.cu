@@ -2,8 +2,8 @@
 // so that reading an operation costs little of each: inputs and the last result are in registers,
 // results that wait for a later operation in shared memory, a column for each thread.
 //
-// A thread takes eight elements that lie together; where operands do not allow that, four that are
-// a block's width apart, each with a place of its own.
+// A thread takes eight elements that lie together or follow each other; where the result does not
+// allow that, four that are a block's width apart, each with a place of its own (chain.h).
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/pointwise/chain.h"
 #include "kernels/cuda/pointwise/elementwise.cuh"
@@ -226,8 +226,8 @@ QB_DEVICE bool spreads(const qb_cuda_chain &p, int k) {
 // N: inputs, or more.
 template <int N>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
-    chain_wide(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
-               void *out) {
+    chain_together(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
+                   void *out) {
     qb_wait_for_dependencies();
     extern __shared__ float4 memory[];
     const uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * WIDE;
@@ -240,6 +240,57 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (k < p.n_in) load<WIDE>(p.in[k], in.data[k], place[k + 1], spreads(p, k), x[k]);
     run<N, WIDE>(p, x, (float *)(memory + threadIdx.x), last);
     store<WIDE>(p, out, place[0], last);
+}
+
+// Eight elements of input k, one by one. A line of the walk's fastest dimension is gone along by
+// its step; where it ends, the place is looked up again. By the thread's column, since registers
+// have no index.
+QB_DEVICE void gather(const qb_cuda_chain &p, int k, const void *data, uint32_t at, float *column,
+                      float (&v)[WIDE]) {
+    const qb_cuda_walk &w = p.walk[k / 2];
+    const uint32_t n = w.dim[w.rank - 1];
+    const int64_t step = qb_step(w, 1 + k % 2);
+    int64_t from = 0;
+    uint32_t left = 0;
+#pragma unroll 1
+    for (int i = 0; i < WIDE; i++, left--, from += step) {
+        if (left == 0) {
+            int64_t place[3];
+            qb_place<3>(w, at + i, place);
+            from = k % 2 ? place[2] : place[1];
+            left = n - (at + i) % n;
+        }
+        float one[1];
+        load<1>(p.in[k], data, from, true, one);
+        column[i / 4 * (4 * THREADS) + i % 4] = one[0];
+    }
+#pragma unroll
+    for (int i = 0; i < WIDE / 4; i++) {
+        const float4 four = ((const float4 *)column)[i * THREADS];
+        v[4 * i] = four.x, v[4 * i + 1] = four.y, v[4 * i + 2] = four.z, v[4 * i + 3] = four.w;
+    }
+}
+
+template <int N>
+static __global__ void __launch_bounds__(THREADS, BLOCKS)
+    chain_following(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
+                    void *out) {
+    qb_wait_for_dependencies();
+    extern __shared__ float4 memory[];
+    const uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * WIDE;
+    if (at >= p.walk[0].count) return;
+    float *column = (float *)(memory + threadIdx.x);
+    float x[N][WIDE], last[WIDE];
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        if (k >= p.n_in) continue;
+        if (p.alike >> k & 1)
+            load<WIDE>(p.in[k], in.data[k], p.walk[k / 2].first[1 + k % 2] + at, false, x[k]);
+        else
+            gather(p, k, in.data[k], at, column, x[k]);
+    }
+    run<N, WIDE>(p, x, column, last);
+    store<WIDE>(p, out, p.walk[0].first[0] + at, last);
 }
 
 template <int N>
@@ -273,16 +324,22 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <int N> static auto kernel_of(int32_t way) {
+    return way == QB_CUDA_CHAIN_TOGETHER    ? chain_together<N>
+           : way == QB_CUDA_CHAIN_FOLLOWING ? chain_following<N>
+                                            : chain_apart<N>;
+}
+
 extern "C" int qb_cuda_chain_run(const qb_cuda_chain *p, const void *const in[QB_CHAIN_INPUTS],
                                  void *out, void *stream) {
-    const uint32_t each = THREADS * (p->wide ? WIDE : APART);
+    const uint32_t each = THREADS * (p->way == QB_CUDA_CHAIN_APART ? APART : WIDE);
     const unsigned blocks = (unsigned)(((uint64_t)p->walk[0].count + each - 1) / each);
-    const size_t shared = (size_t)p->n_slots * each * sizeof(float);
+    const int slots = p->n_slots > 0 || p->way != QB_CUDA_CHAIN_FOLLOWING ? p->n_slots : 1;
     inputs list;
     for (int k = 0; k < QB_CHAIN_INPUTS; k++) list.data[k] = in[k];
     if (blocks == 0) return 0;
-    const auto kernel = p->n_in == 1   ? (p->wide ? chain_wide<1> : chain_apart<1>)
-                        : p->n_in == 2 ? (p->wide ? chain_wide<2> : chain_apart<2>)
-                                       : (p->wide ? chain_wide<4> : chain_apart<4>);
-    return qb_launch(kernel, blocks, THREADS, shared, stream, *p, list, out);
+    const auto kernel = p->n_in == 1   ? kernel_of<1>(p->way)
+                        : p->n_in == 2 ? kernel_of<2>(p->way)
+                                       : kernel_of<4>(p->way);
+    return qb_launch(kernel, blocks, THREADS, slots * each * sizeof(float), stream, *p, list, out);
 }

@@ -29,13 +29,22 @@ typedef struct qb_cuda_chain_operation {
     uint8_t narrow; /* of integers: to 32 bits */
 } qb_cuda_chain_operation;
 
+/* What a thread takes. */
+typedef enum qb_cuda_chain_way {
+    QB_CUDA_CHAIN_APART,     /* four elements a block's width apart, each with a place of its own */
+    QB_CUDA_CHAIN_FOLLOWING, /* eight that follow each other in the result, and in inputs that lie
+                                as it does; those of other inputs one by one */
+    QB_CUDA_CHAIN_TOGETHER   /* eight that lie together in all operands, or one for all eight */
+} qb_cuda_chain_way;
+
 #define QB_CUDA_CHAIN_WALKS 2 /* each has the result and two inputs */
 typedef struct qb_cuda_chain {
     qb_cuda_walk walk[QB_CUDA_CHAIN_WALKS]; /* in the same order: that of the result's memory */
     qb_cuda_value out, in[QB_CHAIN_INPUTS]; /* also BOOL, S32, S64 */
     int32_t n_in, n_operations, n_slots;
     int32_t divide; /* how the result is quantized */
-    int32_t wide;   /* a thread takes QB_CUDA_CHAIN_WIDE elements that lie together */
+    int32_t way;    /* qb_cuda_chain_way */
+    uint32_t alike; /* FOLLOWING: bit k: input k lies as the result does */
     float constant[QB_CHAIN_CONSTANTS];
     qb_cuda_chain_operation operation[QB_CHAIN_OPERATIONS];
     qb_cuda_value quantized[QB_CHAIN_OPERATIONS]; /* of QUANTIZE */

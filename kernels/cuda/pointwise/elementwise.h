@@ -31,6 +31,9 @@ typedef struct qb_cuda_elementwise {
 /* The launchers return a code of the CUDA runtime (0: fine). */
 int qb_cuda_elementwise_run(const qb_cuda_elementwise *p, const void *a, const void *b, void *out,
                             void *stream);
+/* A function of one or two tensors, as binary or unary problems say it; the tensors' layouts are
+ * those that qb_cuda_choose_layouts gives. False: not by this kernel. */
+bool qb_cuda_elementwise_of(const qb_problem *p, qb_cuda_elementwise *e);
 /* out[i] = table[code i]; the table has 256 elements of the result's size (1, 2 or 4 bytes) and is
  * indexed by the code's byte. */
 int qb_cuda_table_run(const qb_cuda_walk *walk, const void *table, int32_t size, const void *in,

@@ -1,5 +1,5 @@
 // Maximum and average pooling. A thread takes 16, 8, 4 or 1 channels of an output pixel (1 where
-// the channels do not lie together, 4 of averages over few large windows). Windows that are large,
+// the channels do not lie together, 4 of averages where results are few). Windows that are large,
 // of few outputs, are shared by 8, 32, 128 or 512 threads, which meet in shared memory. Bound by
 // device memory, and by L1 where windows overlap.
 //

@@ -1,7 +1,7 @@
 // Softmax, sums of exponentials in float: one warp a line, or a block where the line is long. Lanes
 // keep their elements between the passes, but for those of very long lines, which are read three
-// times, from L1 but for the first. Types that are common have code of their own: short code is
-// what counts where lines are few.
+// times, from L1 but for the first. Elements of a line that lie together are taken four at a time.
+// Types that are common have code of their own: short code is what counts where lines are few.
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/warp.cuh"
 #include "kernels/cuda/pointwise/softmax.h"
@@ -12,22 +12,40 @@
 
 // Elements in f32 or f16, or as the value says.
 struct other {};
-QB_DEVICE float load(const qb_cuda_value &, const float *in, int64_t at) { return in[at]; }
-QB_DEVICE float load(const qb_cuda_value &, const __half *in, int64_t at) {
-    return __half2float(in[at]);
+template <int V>
+QB_DEVICE void load(const qb_cuda_value &, const float *in, int64_t at, float (&v)[V]) {
+    const qb_words<V * 4> w = qb_read<V * 4>(in + at);
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = __uint_as_float(w.word[i]);
 }
-QB_DEVICE float load(const qb_cuda_value &p, const other *in, int64_t at) {
-    float v[1];
-    qb_load_floats<1>(p, in, at, v);
-    return v[0];
+template <int V>
+QB_DEVICE void load(const qb_cuda_value &, const __half *in, int64_t at, float (&v)[V]) {
+    const qb_words<V * 2> w = qb_read<V * 2>(in + at);
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = qb_from_f16_bits(w.word[i / 2] >> i % 2 * 16 & 0xffffu);
 }
-QB_DEVICE void store(const qb_cuda_value &, float *out, int64_t at, float v) { out[at] = v; }
-QB_DEVICE void store(const qb_cuda_value &, __half *out, int64_t at, float v) {
-    out[at] = __float2half_rn(v);
+template <int V>
+QB_DEVICE void load(const qb_cuda_value &p, const other *in, int64_t at, float (&v)[V]) {
+    qb_load_floats<V>(p, in, at, v);
 }
-QB_DEVICE void store(const qb_cuda_value &p, other *out, int64_t at, float v) {
-    const float one[1] = {v};
-    qb_store_floats<1, false>(p, out, at, one);
+template <int V>
+QB_DEVICE void store(const qb_cuda_value &, float *out, int64_t at, const float (&v)[V]) {
+    qb_words<V * 4> w;
+#pragma unroll
+    for (int i = 0; i < V; i++) w.word[i] = __float_as_uint(v[i]);
+    qb_write<V * 4>(out + at, w);
+}
+template <int V>
+QB_DEVICE void store(const qb_cuda_value &, __half *out, int64_t at, const float (&v)[V]) {
+    qb_words<V * 2> w = {};
+#pragma unroll
+    for (int i = 0; i < V; i++)
+        w.word[i / 2] |= (uint32_t)__half_as_ushort(__float2half_rn(v[i])) << i % 2 * 16;
+    qb_write<V * 2>(out + at, w);
+}
+template <int V>
+QB_DEVICE void store(const qb_cuda_value &p, other *out, int64_t at, const float (&v)[V]) {
+    qb_store_floats<V, false>(p, out, at, v);
 }
 
 QB_DEVICE float larger(float a, float b) { return b > a || b != b ? b : a; }
@@ -45,8 +63,8 @@ template <int LANES, bool MAX> QB_DEVICE float of_line(float v, float *memory) {
     return v;
 }
 
-// HELD: elements that a lane keeps; 0: none.
-template <class T, int LANES, int HELD>
+// A lane has pieces of V elements that lie together. HELD: pieces that it keeps; 0: none.
+template <class T, int LANES, int HELD, int V>
 static __global__ void __launch_bounds__(LANES == WARP ? THREADS : LANES)
     softmax(const __grid_constant__ qb_cuda_softmax p, const T *in, T *out) {
     qb_wait_for_dependencies();
@@ -54,64 +72,79 @@ static __global__ void __launch_bounds__(LANES == WARP ? THREADS : LANES)
     __shared__ float memory[2][LONG_THREADS / WARP];
     const int64_t line = (int64_t)blockIdx.x * LINES + threadIdx.x / LANES;
     if (line >= p.outer * p.step) return; // whole warps leave
-    const int lane = threadIdx.x % LANES;
+    const int lane = threadIdx.x % LANES * V;
     const int64_t first = line / p.step * p.n * p.step + line % p.step;
-    float held[HELD > 0 ? HELD : 1], top = -INFINITY, sum = 0.0f;
+    float held[HELD > 0 ? HELD : 1][V], top = -INFINITY, sum = 0.0f;
     if constexpr (HELD > 0) {
 #pragma unroll
         for (int i = 0; i < HELD; i++) {
-            const int at = i * LANES + lane;
-            held[i] = at < p.n ? load(p.in, in, first + at * p.step) : -INFINITY;
-            top = larger(top, held[i]);
+            const int at = i * LANES * V + lane;
+#pragma unroll
+            for (int k = 0; k < V; k++) held[i][k] = -INFINITY;
+            if (at < p.n) load<V>(p.in, in, first + at * p.step, held[i]);
+#pragma unroll
+            for (int k = 0; k < V; k++) top = larger(top, held[i][k]);
         }
     } else {
-        for (int at = lane; at < p.n; at += LANES)
-            top = larger(top, load(p.in, in, first + at * p.step));
+        for (int at = lane; at < p.n; at += LANES * V) {
+            load<V>(p.in, in, first + at * p.step, held[0]);
+#pragma unroll
+            for (int k = 0; k < V; k++) top = larger(top, held[0][k]);
+        }
     }
     top = of_line<LANES, true>(top, memory[0]);
     if constexpr (HELD > 0) {
 #pragma unroll
-        for (int i = 0; i < HELD; i++) {
-            held[i] = expf(held[i] - top);
-            sum += i * LANES + lane < p.n ? held[i] : 0.0f;
-        }
+        for (int i = 0; i < HELD; i++)
+#pragma unroll
+            for (int k = 0; k < V; k++) {
+                held[i][k] = expf(held[i][k] - top);
+                sum += i * LANES * V + lane < p.n ? held[i][k] : 0.0f;
+            }
     } else {
-        for (int at = lane; at < p.n; at += LANES)
-            sum += expf(load(p.in, in, first + at * p.step) - top);
+        for (int at = lane; at < p.n; at += LANES * V) {
+            load<V>(p.in, in, first + at * p.step, held[0]);
+#pragma unroll
+            for (int k = 0; k < V; k++) sum += expf(held[0][k] - top);
+        }
     }
     sum = of_line<LANES, false>(sum, memory[1]);
     const bool zero = p.zero_nan && sum != sum;
-    if constexpr (HELD > 0) {
+#pragma unroll(HELD > 0 ? HELD : 1)
+    for (int i = 0; HELD > 0 ? i < HELD : i * LANES * V + lane < p.n; i++) {
+        const int at = i * LANES * V + lane;
+        if (at >= p.n) continue;
+        float(&v)[V] = held[HELD > 0 ? i : 0];
+        if (HELD == 0) {
+            load<V>(p.in, in, first + at * p.step, v);
 #pragma unroll
-        for (int i = 0; i < HELD; i++) {
-            const int at = i * LANES + lane;
-            if (at < p.n) store(p.out, out, first + at * p.step, zero ? 0.0f : held[i] / sum);
+            for (int k = 0; k < V; k++) v[k] = expf(v[k] - top);
         }
-    } else {
-        for (int at = lane; at < p.n; at += LANES) {
-            const int64_t place = first + at * p.step;
-            const float v = expf(load(p.in, in, place) - top);
-            store(p.out, out, place, zero ? 0.0f : v / sum);
-        }
+#pragma unroll
+        for (int k = 0; k < V; k++) v[k] = zero ? 0.0f : v[k] / sum;
+        store<V>(p.out, out, first + at * p.step, v);
     }
+}
+
+template <class T, int LANES, int HELD, int V>
+static int launch(const qb_cuda_softmax *p, const void *in, void *out, cudaStream_t stream) {
+    const int64_t lines = p->outer * p->step, each = LANES == WARP ? THREADS / WARP : 1;
+    return qb_launch(softmax<T, LANES, HELD, V>, (unsigned)((lines + each - 1) / each),
+                     LANES == WARP ? THREADS : LANES, 0, stream, *p, (const T *)in, (T *)out);
 }
 
 template <class T>
 static int run(const qb_cuda_softmax *p, const void *in, void *out, cudaStream_t stream) {
-    const int64_t lines = p->outer * p->step;
-    const bool is_long = p->n > 16 * WARP;
-    auto kernel = softmax<T, LONG_THREADS, 0>;
-    if (p->n <= 2 * WARP)
-        kernel = softmax<T, WARP, 2>;
-    else if (p->n <= 8 * WARP)
-        kernel = softmax<T, WARP, 8>;
-    else if (!is_long)
-        kernel = softmax<T, WARP, 16>;
-    else if (p->n <= 16 * LONG_THREADS)
-        kernel = softmax<T, LONG_THREADS, 16>;
-    const int64_t each = is_long ? 1 : THREADS / WARP;
-    return qb_launch(kernel, (unsigned)((lines + each - 1) / each),
-                     is_long ? LONG_THREADS : THREADS, 0, stream, *p, (const T *)in, (T *)out);
+    const bool together = p->step == 1 && p->n % 4 == 0;
+    if (p->n <= 2 * WARP) return launch<T, WARP, 2, 1>(p, in, out, stream);
+    if (together && p->n <= 8 * WARP) return launch<T, WARP, 2, 4>(p, in, out, stream);
+    if (together && p->n <= 32 * WARP) return launch<T, WARP, 8, 4>(p, in, out, stream);
+    if (together && p->n <= 16 * LONG_THREADS)
+        return launch<T, LONG_THREADS, 4, 4>(p, in, out, stream);
+    if (p->n <= 8 * WARP) return launch<T, WARP, 8, 1>(p, in, out, stream);
+    if (p->n <= 32 * WARP) return launch<T, WARP, 32, 1>(p, in, out, stream);
+    if (p->n <= 16 * LONG_THREADS) return launch<T, LONG_THREADS, 16, 1>(p, in, out, stream);
+    return launch<T, LONG_THREADS, 0, 1>(p, in, out, stream);
 }
 
 extern "C" int qb_cuda_softmax_run(const qb_cuda_softmax *p, const void *in, void *out,

@@ -92,6 +92,28 @@ static bool is_wide(const qb_cuda_walk *w, int32_t n) {
     return true;
 }
 
+/* Do the elements of operand k follow each other in the order of the walk? */
+static bool follows(const qb_cuda_walk *w, int32_t k) {
+    int64_t next = 1;
+    for (int32_t d = w->rank - 1; d >= 0; next *= w->dim[d--])
+        if (w->dim[d] > 1 && w->stride[k][d] != next) return false;
+    return w->rank > 0 && w->first[k] % QB_CUDA_CHAIN_WIDE == 0;
+}
+
+static void choose_way(qb_cuda_chain *c) {
+    bool together = true;
+    for (int32_t i = 0; i < QB_CUDA_CHAIN_WALKS; i++) {
+        const int32_t n = c->n_in - i * (QB_CUDA_OPERANDS - 1);
+        together = together && is_wide(&c->walk[i], n < 1 ? 1 : n < 2 ? 2 : 3);
+    }
+    for (int32_t k = 0; k < c->n_in; k++)
+        if (follows(&c->walk[k / 2], 1 + k % 2)) c->alike |= UINT32_C(1) << k;
+    const bool following = follows(&c->walk[0], 0) && c->walk[0].count % QB_CUDA_CHAIN_WIDE == 0;
+    c->way = together    ? QB_CUDA_CHAIN_TOGETHER
+             : following ? QB_CUDA_CHAIN_FOLLOWING
+                         : QB_CUDA_CHAIN_APART;
+}
+
 /* The inputs from `first` on, at most two of them, beside the result. */
 static bool make_walk(const lowered *x, int32_t first, qb_cuda_walk *walk) {
     qb_cuda_strides strides[QB_CUDA_OPERANDS] = {{0}};
@@ -117,13 +139,9 @@ static bool lower(const qb_problem *p, lowered *to) {
         return false;
     for (int32_t i = 0; i < p->n_in; i++)
         if (!value_of(&to->in[i], &c->in[i])) return false;
-    c->wide = true;
-    for (int32_t i = 0; i < QB_CUDA_CHAIN_WALKS; i++) {
-        const int32_t first = i * (QB_CUDA_OPERANDS - 1);
-        const int32_t n = first < p->n_in ? p->n_in - first : 0;
-        if (!make_walk(to, first, &c->walk[i])) return false;
-        c->wide = c->wide && is_wide(&c->walk[i], 1 + (n < 2 ? n : 2));
-    }
+    for (int32_t i = 0; i < QB_CUDA_CHAIN_WALKS; i++)
+        if (!make_walk(to, i * (QB_CUDA_OPERANDS - 1), &c->walk[i])) return false;
+    choose_way(c);
     return true;
 }
 

@@ -33,6 +33,13 @@ static bool lower(const qb_problem *p, bool smooth, lowered *to) {
     return qb_cuda_walk_make(&shape, strides, 1 + p->n_in, &e->walk);
 }
 
+bool qb_cuda_elementwise_of(const qb_problem *p, qb_cuda_elementwise *e) {
+    lowered x;
+    if (!lower(p, qb_cuda_is_smooth(p->act.kind), &x)) return false;
+    *e = x.e;
+    return true;
+}
+
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const void *b = kernel->problem.n_in > 1 ? args->in[1] : NULL;
     return qb_cuda_check(

@@ -52,8 +52,8 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     pool->width = bytes && multiples(w, 16) ? 16 : multiples(w, 8) ? 8 : 1;
     const double results = (double)qb_shape_count(&finalized->out.shape);
     pool->share = share_of(w, results / pool->width);
-    if (pool->share > 1 && pool->kind != QB_POOL_MAX && multiples(w, 4) &&
-        results / pool->width * pool->share < ENOUGH_THREADS) { /* few large windows still */
+    if (pool->kind != QB_POOL_MAX && multiples(w, 4) &&
+        results / pool->width * pool->share < ENOUGH_THREADS) { /* few: divisions are long */
         pool->width = 4;
         pool->share = share_of(w, results / 4);
     }

@@ -1,5 +1,6 @@
 /* Matrix products of cuBLASLt as tactics. Floats: bias, residual, ReLU and the tanh form of GELU
- * are its own epilogue; a result in quantized values is made of one in f32. Quantized values: its
+ * are its own epilogue; a result in quantized values, or one with a residual of another type, is
+ * made of one in f32 by a second kernel. Quantized values: its
  * int32 sums go to the workspace, and the end of the step is ours, so that it is complete and
  * exact; u8 data is first copied to s8 with the zero point 128 less. */
 #include <string.h>
@@ -18,8 +19,8 @@ typedef struct cublaslt_state {
     qb_desc conv_in[4];
     size_t data_bytes, sum_bytes; /* in the workspace, before the library's */
     bool flip;
-    bool quantizes; /* floats: a result in f32 becomes the step's */
-    qb_cuda_elementwise quantize;
+    bool converts; /* floats: a result in f32 becomes the step's */
+    qb_cuda_elementwise convert;
 } cublaslt_state;
 
 static void destroy(qb_kernel *kernel) {
@@ -73,19 +74,26 @@ static bool takes_act(const qb_problem *p) {
            !(residual && p->act_first);
 }
 
-/* As the end of a fused step does it: by a product with 1 / scale. */
-static bool lower_quantize(const qb_problem *p, cublaslt_state *s) {
-    qb_desc between = p->out;
+/* What follows the product in f32, as the end of a fused step does it: quantized by a product with
+ * 1 / scale. `adds`: activation and residual are part of it. */
+static bool lower_convert(const qb_problem *p, bool adds, cublaslt_state *s) {
+    qb_desc in[2] = {p->out, p->in[QB_IN_RESIDUAL]}, out = p->out;
     int64_t end = 0;
-    between.dtype = QB_DTYPE_F32;
-    between.q = (qb_qparams){.axis = -1};
-    between.layout = QB_LAYOUT_ROW;
-    qb_desc out = p->out;
-    out.layout = QB_LAYOUT_ROW;
-    s->quantizes = true;
-    if (!qb_cuda_copy_plan(&between, NULL, &out, 0, &s->quantize)) return false;
-    s->quantize.divide = false;
-    qb_cuda_reserve(&end, (int64_t)qb_desc_bytes(&between));
+    in[0].dtype = QB_DTYPE_F32;
+    in[0].q = (qb_qparams){.axis = -1};
+    in[0].layout = in[1].layout = out.layout = QB_LAYOUT_ROW;
+    const qb_problem sum = {.kind = QB_KIND_BINARY,
+                            .binary = QB_BINARY_ADD,
+                            .act = p->act,
+                            .n_in = 2,
+                            .in = in,
+                            .out = out};
+    s->converts = true;
+    if (adds ? !qb_cuda_elementwise_of(&sum, &s->convert)
+             : !qb_cuda_copy_plan(&in[0], NULL, &out, 0, &s->convert))
+        return false;
+    s->convert.divide = false;
+    qb_cuda_reserve(&end, (int64_t)qb_desc_bytes(&in[0]));
     s->sum_bytes = (size_t)end;
     return true;
 }
@@ -98,14 +106,15 @@ static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtyp
     bool fixed = constant[QB_IN_WEIGHT], residual = qb_problem_has(p, QB_IN_RESIDUAL);
     qb_dtype weight = p->in[QB_IN_WEIGHT].dtype;
     const bool quantizes = p->out.q.n == 1;
-    const qb_dtype result = quantizes ? QB_DTYPE_F32 : p->out.dtype;
+    qb_dtype result = quantizes ? QB_DTYPE_F32 : p->out.dtype;
+    const bool adds = residual && p->in[QB_IN_RESIDUAL].dtype != result;
+    if (adds) result = QB_DTYPE_F32;
     if (weight != (fixed ? QB_DTYPE_F32 : dtype) || p->out.q.n > 1 || !takes_act(p)) return false;
     if (result != dtype && result != QB_DTYPE_F32) return false;
-    if (residual && (p->in[QB_IN_RESIDUAL].dtype != result || constant[QB_IN_RESIDUAL]))
-        return false;
+    if (residual && constant[QB_IN_RESIDUAL]) return false;
     if (x.m == 0 || x.n == 0 || x.k == 0 || x.matrices == 0) return false;
     *s = (cublaslt_state){.at_weight = -1, .at_bias = -1};
-    if (quantizes && !lower_quantize(p, s)) return false;
+    if ((quantizes || adds) && !lower_convert(p, adds, s)) return false;
     s->gemm = (qb_cuda_gemm){.m = x.m,
                              .n = x.n,
                              .k = x.k,
@@ -114,9 +123,9 @@ static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtyp
                              .b_transposed = fixed || p->transpose_b,
                              .in = dtype,
                              .out = result,
-                             .act = p->act.kind,
+                             .act = adds ? QB_ACT_NONE : p->act.kind,
                              .has_bias = x.has_bias,
-                             .has_residual = residual,
+                             .has_residual = residual && !adds,
                              .scale = p->scale};
     qb_cuda_gemm *g = &s->gemm;
     g->out_pitch = x.n;
@@ -169,16 +178,21 @@ static qb_status pack_float(qb_ctx *cx, const qb_kernel *kernel, const void *con
 
 static qb_status launch_float(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const cublaslt_state *s = kernel->state;
-    const char *packed = args->packed;
+    const char *packed = args->packed, *name = kernel->tactic->name;
     const void *b = s->at_weight >= 0 ? packed + s->at_weight : args->in[QB_IN_WEIGHT];
-    const void *residual = s->gemm.has_residual ? args->in[QB_IN_RESIDUAL] : NULL;
+    const void *residual = kernel->problem.n_in > QB_IN_RESIDUAL ? args->in[QB_IN_RESIDUAL] : NULL;
     char *workspace = args->workspace;
     QB_TRY(qb_cuda_gemm_run(
         cx, s->plan, args->in[QB_IN_DATA], b, s->at_bias >= 0 ? packed + s->at_bias : NULL,
-        residual, s->quantizes ? workspace : args->out, workspace + s->sum_bytes, args->stream));
-    if (!s->quantizes) return QB_OK;
-    return qb_cuda_check(cx, qb_cuda_copy_run(&s->quantize, workspace, args->out, args->stream),
-                         kernel->tactic->name);
+        s->gemm.has_residual ? residual : NULL, s->converts ? workspace : args->out,
+        workspace + s->sum_bytes, args->stream));
+    if (!s->converts) return QB_OK;
+    if (s->convert.n_in == 2)
+        return qb_cuda_check(
+            cx, qb_cuda_elementwise_run(&s->convert, workspace, residual, args->out, args->stream),
+            name);
+    return qb_cuda_check(cx, qb_cuda_copy_run(&s->convert, workspace, args->out, args->stream),
+                         name);
 }
 
 static qb_status create_float(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
