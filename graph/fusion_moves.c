@@ -17,6 +17,14 @@ static qb_status convert(qb_rewrite *rw, int32_t from, int32_t to) {
     return qb_rewrite_append(rw, qb_op_find("Identity", ""), &from, 1, to);
 }
 
+/* Does nobody but a normalization read the value? It reads quantized values as well as floats, and
+ * the same follows. */
+static bool is_normalized_alone(const qb_rewrite *rw, int32_t value) {
+    const int32_t reader = qb_uses_sole_user(rw->graph, &rw->uses, value);
+    return reader >= 0 && rw->graph->nodes[reader].op->kernel.kind == QB_KIND_LAYER_NORM &&
+           rw->graph->nodes[reader].in[0] == value;
+}
+
 /* x is converted before, or the result behind the node: quantized values are moved, but where
  * several readers take parts of x only the parts are converted, not all of x for each reader. A
  * sole reader's conversion may be the epilogue of what makes x. */
@@ -26,6 +34,12 @@ static qb_status finalize(qb_rewrite *rw, int32_t index) {
     const qb_shape from = graph->values[x].shape, to = graph->values[y].shape;
     const bool is_part = qb_shape_count(&to) < qb_shape_count(&from);
     int32_t moved;
+    if (graph->values[x].q.n > 0 && is_normalized_alone(rw, y)) {
+        graph->values[y].dtype = graph->values[x].dtype;
+        graph->values[y].q = graph->values[x].q;
+        qb_rewrite_changed(rw);
+        return QB_OK;
+    }
     if (graph->values[x].q.n > 0 || (is_part && rw->uses.n_users[x] > 1)) {
         QB_TRY(qb_rewrite_value(rw, x, "moved", &to, &moved));
         graph->nodes[index].out[0] = moved;
