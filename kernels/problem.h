@@ -20,7 +20,8 @@
  * residual; MATMUL's `scale` multiplies Sx * Sw[c]; a weight with zero points counts as w - Zw[c].
  *
  * The other kinds compute in float on S * (float)(q - Z) and end in the same last line (POOL sums
- * an average in double). COPY and CONCAT only move: quantized values stay where the parameters are
+ * an average in double; of quantized values it is (float)(sum (q - Z)) * (S / count), the quotient
+ * rounded to float). COPY and CONCAT only move: quantized values stay where the parameters are
  * equal, other values become qb_quantize_value of the dequantized value. CONV_POOL is a CONV, and a
  * POOL of its result, bit for bit.
  *

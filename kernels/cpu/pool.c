@@ -2,8 +2,8 @@
  * go side by side through the same operation. Bound by memory.
  *
  * Maxima of quantized values are maxima of reals, so integer data stays integer; a change of
- * parameters is a table afterwards, and of the type the end of a step. Averages of quantized values
- * sum reals in double, where every partial sum is exact. */
+ * parameters is a table afterwards, and of the type the end of a step. Averages of floats sum in
+ * double, those of quantized values in int32. */
 #include "pool_internal.h"
 
 #include <math.h>
@@ -105,16 +105,29 @@ void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *w) {
         for (int64_t c = 0; c < w->channels; c++) w->out[c] = (char)pool->table[(uint8_t)w->out[c]];
 }
 
+/* Less their zero point. */
+static int32_t integer_at(const qb_pool *pool, const char *pixel, int64_t c) {
+    const int32_t code =
+        pool->in_dtype == QB_DTYPE_U8 ? ((const uint8_t *)pixel)[c] : ((const int8_t *)pixel)[c];
+    return code - pool->zero;
+}
+
 void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *w) {
-    int64_t out_size = (int64_t)qb_dtype_size(pool->out_dtype);
+    const int64_t out_size = (int64_t)qb_dtype_size(pool->out_dtype);
+    const bool floats = pool->in_dtype == QB_DTYPE_F32;
     for (int64_t c = 0; c < w->channels; c += BLOCK) {
         int64_t n = qb_min64(BLOCK, w->channels - c);
         double sum[BLOCK] = {0};
         float f32[BLOCK];
         for (int64_t at = 0; at < w->planes * w->rows * w->columns; at++)
-            for (int64_t i = 0; i < n; i++)
-                sum[i] += (double)float_at(pool, pixel_at(w, at), c + i);
-        for (int64_t i = 0; i < n; i++) f32[i] = (float)(sum[i] / w->count);
+            for (int64_t i = 0; i < n; i++) {
+                const char *pixel = pixel_at(w, at);
+                sum[i] += floats ? (double)((const float *)(const void *)pixel)[c + i]
+                                 : (double)integer_at(pool, pixel, c + i);
+            }
+        for (int64_t i = 0; i < n; i++)
+            f32[i] = floats ? (float)(sum[i] / w->count)
+                            : (float)((double)pool->scale / w->count) * (float)sum[i];
         qb_epilogue_run(&pool->epilogue, f32, n, NULL, w->out + c * out_size);
     }
 }

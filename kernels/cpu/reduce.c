@@ -28,7 +28,7 @@ typedef struct reduce {
     int64_t first;       /* element of the data: a channel slice begins inside of a buffer */
     int64_t results_a_task;
     qb_dtype dtype;
-    float scale;
+    float scale, factor; /* of the data; of results, 0: none */
     int32_t zero;
     int64_t in_size, out_size;
     qb_chain_quantized quantized;
@@ -310,6 +310,7 @@ static void run_task(int64_t task, void *argument) {
             log_sum_exp(j, first, n, to);
         else
             some_results(&(walk){j, r->kind, NULL}, first, n, to);
+        for (int64_t i = 0; r->factor > 0 && i < n; i++) to[i] *= r->factor;
         qb_chain_write(&r->quantized, to, n, j->out + first * r->out_size);
     }
 }
@@ -446,7 +447,13 @@ static bool supports_whole(const qb_problem *p, const bool *constant) {
 static void fill_whole(const qb_problem *p, int threads, qb_kernel *kernel) {
     qb_desc in;
     const qb_problem mean = mean_of(p, &in);
-    plan(&mean, threads, kernel->state);
+    reduce *r = kernel->state;
+    plan(&mean, threads, r);
+    if (p->in[0].q.n > 0) { /* the sum of quantized values by one factor, as problem.h says */
+        r->kind = QB_REDUCE_SUM;
+        r->factor = (float)((double)r->scale / (double)r->size);
+        r->scale = 1.0f;
+    }
     kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_ROW;
     kernel->launch = launch;
 }

@@ -1,6 +1,5 @@
-/* Maximum and average pooling. Averages sum in double; quantized data goes through its dequantized
- * value.
- */
+/* Maximum and average pooling. Averages sum in double, those of quantized values what they are less
+ * their zero point: one multiply by scale / count follows. Maxima are of dequantized values. */
 #include <math.h>
 
 #include "ref_internal.h"
@@ -36,7 +35,11 @@ static float one_window(const pool *w, const void *data, int64_t plane_at, const
     const ref_geometry *g = &w->g;
     span s[3];
     for (int32_t d = 0; d < 3; d++) s[d] = window_span(w, d, at[d]);
-    bool is_max = w->p->pool == QB_POOL_MAX;
+    const qb_desc *x = &w->p->in[0];
+    const bool is_max = w->p->pool == QB_POOL_MAX, is_whole = !is_max && x->q.n > 0;
+    qb_desc whole = *x;
+    const float one = 1.0f;
+    if (is_whole) whole.q.scale = &one;
     float best = -INFINITY, value[64];
     double sum = 0.0;
     int64_t best_at = -1;
@@ -49,7 +52,7 @@ static float one_window(const pool *w, const void *data, int64_t plane_at, const
             for (int64_t done = 0; done < s[2].n; done += 64) {
                 int64_t n = s[2].n - done < 64 ? s[2].n - done : 64;
                 int64_t first = from + done * g->dilation[2];
-                qb_ref_load(&w->p->in[0], data, first, g->dilation[2], n, value);
+                qb_ref_load(&whole, data, first, g->dilation[2], n, value);
                 for (int64_t i = 0; i < n; i++) {
                     sum += (double)value[i];
                     if (value[i] > best || best_at < 0 || isnan(value[i]))
@@ -61,7 +64,9 @@ static float one_window(const pool *w, const void *data, int64_t plane_at, const
     if (is_max) return best;
     bool include = w->p->pool == QB_POOL_AVG_INCLUDE_PAD;
     int64_t count = include ? s[0].counted * s[1].counted * s[2].counted : s[0].n * s[1].n * s[2].n;
-    return count > 0 ? (float)(sum / (double)count) : 0.0f;
+    if (count <= 0) return 0.0f;
+    return is_whole ? (float)((double)x->q.scale[0] / (double)count) * (float)sum
+                    : (float)(sum / (double)count);
 }
 
 static void one_plane(const pool *w, const void *data, void *out, int64_t *indices, int64_t image,

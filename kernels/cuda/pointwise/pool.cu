@@ -5,7 +5,7 @@
 //
 // Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
 // halves of words, two a comparison. Averages sum in double, as the reference does; sums of
-// dequantized values are exact, so that their order does not matter.
+// quantized values are exact.
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/pool.h"
@@ -68,9 +68,9 @@ QB_DEVICE void add(const qb_cuda_pool &p, float (&v)[V], typename sum_of<MAX>::t
         for (int i = 0; i < V; i++) // NaN stays
             sum[i] = v[i] > sum[i] || v[i] != v[i] ? v[i] : sum[i];
     } else {
-        qb_scale<V>(p.in, v);
 #pragma unroll
-        for (int i = 0; i < V; i++) sum[i] += (double)v[i];
+        for (int i = 0; i < V; i++)
+            sum[i] += (double)v[i]; // quantized values less their zero point
     }
 }
 
@@ -221,9 +221,17 @@ QB_DEVICE void finish(const qb_cuda_pool &p, const window &at, const T (&sum)[V]
     } else {
         int counted = p.kind == QB_POOL_AVG_INCLUDE_PAD ? at.z.counted * at.y.counted * at.x.counted
                                                         : at.taps();
+        if (counted == 0) {
 #pragma unroll
-        for (int i = 0; i < V; i++)
-            f32[i] = counted > 0 ? (float)__ddiv_rn(sum[i], (double)counted) : 0.0f;
+            for (int i = 0; i < V; i++) f32[i] = 0.0f;
+        } else if (qb_is_q8(p.in.dtype)) {
+            const float factor = (float)__ddiv_rn((double)p.in.scale, (double)counted);
+#pragma unroll
+            for (int i = 0; i < V; i++) f32[i] = __fmul_rn(factor, (float)sum[i]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < V; i++) f32[i] = (float)__ddiv_rn(sum[i], (double)counted);
+        }
     }
     if (p.end.act != QB_ACT_NONE) {
 #pragma unroll
