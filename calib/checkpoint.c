@@ -74,10 +74,14 @@ qb_status qb_checkpoint_parse(qb_ctx *cx, const char *name, const uint8_t *bytes
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: not a checkpoint of a calibration", name);
     qb_table *t;
     QB_TRY(qb_table_parse(cx, name, bytes + BLOCK, size - BLOCK, &t));
-    if (!t->sample || next < t->samples) {
+    /* Another place in the data would leave samples out, or count them twice. */
+    if (!t->sample || next - t->samples != t->skipped) {
+        const qb_status status = qb_fail(
+            cx, QB_STATUS_FORMAT,
+            "%s: damaged: next: expected the samples, %lld, and those left out, %lld, got %lld",
+            name, (long long)t->samples, (long long)t->skipped, next);
         qb_table_free(t);
-        return qb_fail(cx, QB_STATUS_FORMAT, "%s: next: expected at least the samples, got %lld",
-                       name, next);
+        return status;
     }
     *progress = (qb_loader_progress){.next = next,
                                      .samples = t->samples,

@@ -170,6 +170,9 @@ static qb_status check_tags(loading *l) {
 static qb_status make_zeros(const loading *l) {
     const uint64_t bytes = l->f->header.hole_bytes;
     if (bytes == 0) return QB_OK;
+    /* Weights that are packed here would be zeros. */
+    if (l->f->header.flags || l->plan->spec.n_profiles > 0)
+        return damaged(l->f, "constants are left out that it packs at each load");
     if (bytes > SIZE_MAX / 2) return damaged(l->f, "a constant that does not fit");
     void *zeros =
         mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "calib/calib.h"
+#include "calib/checkpoint.h"
 #include "calib/table_h5_internal.h"
 
 #define N_VALUES 5000
@@ -534,6 +535,38 @@ static void every_failing_allocation_is_survived(void **state) {
     assert_true(qb_test_alloc_sweep(load_and_save, path) > 20);
 }
 
+/* What was read before it was cut off lies before `next`: the samples and those left out. */
+static void a_checkpoint_goes_on_where_it_ended(void **state) {
+    (void)state;
+    static const char *const next[] = {"9\n", "7\n", "8\n", "99\n"}; /* the first one is right */
+    qb_ctx cx;
+    char path[QB_TEST_PATH], *bytes;
+    size_t size;
+    qb_ctx_init(&cx);
+    qb_table *made = make_table(&cx);
+    const qb_loader_progress progress = {.next = N_SAMPLES + 2, .samples = N_SAMPLES, .skipped = 2};
+    in_temp(path, "net.calib.h5.part");
+    assert_ok(&cx, qb_checkpoint_save(&cx, path, made->model_hash, &progress, made));
+    assert_ok(&cx, qb_file_read(&cx, path, (size_t)1 << 24, &bytes, &size));
+    char *at = strstr(bytes, "next 9\n");
+    assert_non_null(at);
+    for (size_t i = 0; i < sizeof next / sizeof *next; i++) {
+        qb_loader_progress got;
+        qb_table *read = NULL;
+        qb_hash plan;
+        strcpy(at + strlen("next "), next[i]);
+        const qb_status status = qb_checkpoint_parse(
+            &cx, "net.calib.h5.part", (const uint8_t *)bytes, size, &plan, &got, &read);
+        assert_int_equal(status, i == 0 ? QB_OK : QB_STATUS_FORMAT);
+        if (i == 0) assert_int_equal(got.next, N_SAMPLES + 2);
+        if (i > 0) assert_message(&cx, "net.calib.h5.part: damaged: next: expected");
+        qb_ctx_clear(&cx);
+        qb_table_free(read);
+    }
+    qb_free(bytes);
+    qb_table_free(made);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(round_trip_keeps_everything),
     cmocka_unit_test(same_table_gives_the_same_bytes),
@@ -545,6 +578,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(wrong_content_is_refused_by_field),
     cmocka_unit_test(failed_save_leaves_no_file_and_the_old_one),
     cmocka_unit_test(every_failing_allocation_is_survived),
+    cmocka_unit_test(a_checkpoint_goes_on_where_it_ended),
 };
 
 QB_TEST_MAIN(tests)

@@ -242,6 +242,29 @@ static void packed_weights_cannot_be_unpacked(void **state) {
     small_engine_release(&f);
 }
 
+/* A file that says it packs its weights at each load has them all: what it leaves out would be
+ * zeros. */
+static void weights_that_are_left_out_are_not_packed(void **state) {
+    (void)state;
+    for (uint32_t flags = 1; flags <= QB_FILE_COMPATIBLE; flags++) {
+        small_engine f;
+        char *bytes;
+        size_t size;
+        qb_file_header h;
+        small_engine_make(&f, "cpu,ref");
+        save(&f, f.path);
+        assert_ok(&f.cx, qb_file_read(&f.cx, f.path, (size_t)1 << 24, &bytes, &size));
+        memcpy(&h, bytes, sizeof h);
+        assert_true(h.hole_bytes > 0);
+        h.flags = flags;
+        h.hash = qb_hash_bytes(&h, offsetof(qb_file_header, hash));
+        memcpy(bytes, &h, sizeof h);
+        refuse(&f, bytes, size);
+        qb_free(bytes);
+        small_engine_release(&f);
+    }
+}
+
 static void a_newer_format_is_named(void **state) {
     (void)state;
     small_engine f;
@@ -285,6 +308,7 @@ int main(void) {
         cmocka_unit_test(another_machine_is_named_with_the_way_out),
         cmocka_unit_test(compatible_files_load_elsewhere),
         cmocka_unit_test(packed_weights_cannot_be_unpacked),
+        cmocka_unit_test(weights_that_are_left_out_are_not_packed),
         cmocka_unit_test(a_newer_format_is_named),
         cmocka_unit_test(no_memory_is_an_error_everywhere),
     };
