@@ -264,6 +264,29 @@ static void parts_are_converted_where_several_are_taken(void **state) {
     }
 }
 
+/* A normalization reads quantized values through a view, where nobody else reads the view: no node
+ * converts them. */
+static void normalizations_read_moved_values(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        maker m;
+        int32_t n;
+        maker_init(&m, 11);
+        const int32_t a = NODE(&m, "Tanh", "a", make_input(&m, "x", DIMS(2, 6, 4)));
+        make_quantized(&m, a, 0.01f, 128);
+        const int32_t moved = NODE(&m, "Transpose", "moved", a);
+        SET_INTS(&m, "perm", 0, 2, 1);
+        make_output(&m,
+                    NODE(&m, "LayerNormalization", "y", moved,
+                         make_uniform(&m, "g", DIMS(6), 0.5, 2), make_random(&m, "b", DIMS(6))));
+        if (shared) make_output(&m, NODE(&m, "Relu", "other", moved));
+        assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, &n));
+        assert_int_equal(count_op(m.graph, "Identity"), shared);
+        assert_int_equal(m.graph->values[node_writing(&m, "y")->in[0]].q.n, !shared);
+        maker_release(&m);
+    }
+}
+
 static void dense_concats_share_their_beginning(void **state) {
     (void)state;
     maker m;
@@ -301,6 +324,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(boxes_beyond_the_data_stay),
     cmocka_unit_test(parts_of_quantized_nodes_are_floats),
     cmocka_unit_test(parts_are_converted_where_several_are_taken),
+    cmocka_unit_test(normalizations_read_moved_values),
     cmocka_unit_test(dense_concats_share_their_beginning),
 };
 
