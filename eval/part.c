@@ -60,8 +60,13 @@ static void pack_answer(qb_pack *p, qb_answer *a) {
     QB_PACK(p, a->label_rank);
     QB_PACK(p, a->size);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) QB_PACK(p, *number[i]);
+    const bool right = a->label >= 0 && a->top1 == a->label;
     if (a->label < -1 || a->top1 < QB_NO_ANSWER || a->label_rank < -1 || a->size < 0)
         qb_pack_refuse(p, "an answer of no class");
+    if (a->label_rank >= 0 && (a->label < 0 || right != (a->label_rank == 0)))
+        qb_pack_refuse(p, "an answer that contradicts its class");
+    if (a->ref_square < 0 || a->out_square < 0 || a->max_error < 0 || a->ref_max < 0)
+        qb_pack_refuse(p, "an answer with a sum of squares below 0");
 }
 
 /* Samples, skipped ones, their hashes: sums over the parts. */

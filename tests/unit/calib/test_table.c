@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/file.h"
 #include "base/rng.h"
@@ -358,6 +359,22 @@ static void bins_overflow(hid_t f) {
     H5Sclose(space);
     H5Dclose(set);
 }
+/* A row's packed bytes, with filters left out. */
+static void put_packed(hid_t f, const void *data, uLong size, uint32_t left_out) {
+    uint8_t packed[256];
+    uLongf n = sizeof packed;
+    assert_int_equal(compress(packed, &n, data, size), Z_OK);
+    hid_t set = H5Dopen2(f, "bins", H5P_DEFAULT);
+    assert_true(H5Dwrite_chunk(set, H5P_DEFAULT, left_out, (hsize_t[]){0, 0}, n, packed) >= 0);
+    H5Dclose(set);
+}
+/* HDF5 would read on behind what such chunks unpack to. */
+static void bins_unpack_to_less(hid_t f) { put_packed(f, (uint8_t[3]){1, 2, 3}, 3, 0); }
+static void bins_unpack_to_more(hid_t f) {
+    static const uint8_t zeros[QB_STATS_BINS * sizeof(uint64_t) + 1];
+    put_packed(f, zeros, sizeof zeros, 0);
+}
+static void bins_are_left_packed(hid_t f) { put_packed(f, (uint8_t[3]){1, 2, 3}, 3, 3); }
 static void range_is_nan(hid_t f) {
     const float odd[N_NAMES * 6] = {NAN};
     hid_t set = H5Dopen2(f, "range", H5P_DEFAULT);
@@ -457,6 +474,9 @@ static void wrong_content_is_refused_by_field(void **state) {
         {count_is_zero, "bins: values where count has none"},
         {zeros_are_many, "zeros: more than"},
         {bins_overflow, "bins: too large"},
+        {bins_unpack_to_less, "bins: expected rows that unpack to 8192 numbers"},
+        {bins_unpack_to_more, "bins: expected rows that unpack to 8192 numbers"},
+        {bins_are_left_packed, "bins: expected rows that unpack to 8192 numbers"},
         {range_is_nan, "range: not in order"},
         {samples_are_cut, "sample: expected the shape 7"},
         {samples_are_short, "sample: expected 64-bit unsigned integers"},
