@@ -1,12 +1,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/apart.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "calib/table_h5_internal.h"
+#include "datasets/h5_chunks.h"
 #include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 
@@ -266,58 +266,15 @@ static qb_status open_bins(const qb_h5 *h, size_t n, hid_t *out) {
 static void *minima_of(const qb_table_entry *entry) { return entry->sample_min; }
 static void *maxima_of(const qb_table_entry *entry) { return entry->sample_max; }
 
-/* Do the filters of these data end in DEFLATE, with none but the shuffling of bytes before it? */
-static bool is_deflated(hid_t set, bool *shuffled) {
-    QB_RELEASED(qb_h5_close) hid_t plan = H5Dget_create_plist(set);
-    const int n = H5Pget_nfilters(plan);
-    unsigned flags, settings;
-    H5Z_filter_t filter[2] = {0};
-    for (int i = 0; i < n && i < 2; i++) {
-        size_t none = 0;
-        filter[i] = H5Pget_filter2(plan, (unsigned)i, &flags, &none, NULL, 0, NULL, &settings);
-    }
-    *shuffled = n == 2 && filter[0] == H5Z_FILTER_SHUFFLE;
-    return (n == 1 || *shuffled) && filter[n - 1] == H5Z_FILTER_DEFLATE;
-}
-
-/* All first bytes lie before all second ones. */
-static void unshuffle(const uint8_t *from, size_t n, uint64_t *to) {
-    for (size_t i = 0; i < n; i++) {
-        to[i] = 0;
-        for (size_t b = 0; b < sizeof *to; b++) to[i] |= (uint64_t)from[b * n + i] << (8 * b);
-    }
-}
-
-/* A row of bins. The library takes a chunk for as long as it should be, whatever it unpacks to, and
- * reads what lies behind it. */
-static qb_status read_bins_row(const qb_h5 *h, hid_t set, bool shuffled, int32_t row,
-                               uint64_t *to) {
-    const hsize_t at[2] = {(hsize_t)row, 0};
-    uint32_t left_out = 0; /* filters that this chunk did without */
-    hsize_t packed = 0;
-    uLongf size = QB_STATS_BINS * sizeof *to;
-    if (H5Dget_chunk_storage_size(set, at, &packed) < 0)
-        return qb_h5_fail(h, QB_STATUS_FORMAT, "bins");
-    if (packed == 0 || packed > h->size) return malformed(h, "bins", "data for every tensor");
-    QB_FREED uint8_t *data = qb_alloc(h->cx, (size_t)packed, 1), *bytes = qb_alloc(h->cx, size, 1);
-    if (!data || !bytes) return h->cx->code;
-    if (H5Dread_chunk(set, H5P_DEFAULT, at, &left_out, data) < 0)
-        return qb_h5_fail(h, QB_STATUS_FORMAT, "bins");
-    if (left_out != 0 || uncompress(bytes, &size, data, (uLong)packed) != Z_OK ||
-        size != QB_STATS_BINS * sizeof *to)
-        return malformed(h, "bins", "rows that unpack to 8192 numbers");
-    if (shuffled)
-        unshuffle(bytes, QB_STATS_BINS, to);
-    else
-        memcpy(to, bytes, size);
-    return QB_OK;
-}
-
 static qb_status read_bins(const qb_h5 *h, hid_t set, const qb_table *table) {
-    bool shuffled;
-    if (!is_deflated(set, &shuffled)) return malformed(h, "bins", "rows packed by DEFLATE");
-    for (int32_t i = 0; i < table->n_entries; i++)
-        QB_TRY(read_bins_row(h, set, shuffled, i, table->entry[i].stats->bin));
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        QB_RELEASED(qb_h5_close) hid_t row = -1;
+        if (qb_h5_chunks_copy(h->cx, set, (hsize_t)i, 1, 0, &row) != QB_OK)
+            return qb_wrap(h->cx, "%s: bins", h->name);
+        if (H5Dread(row, qb_h5_memory_type(QB_H5_U64), H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                    table->entry[i].stats->bin) < 0)
+            return qb_h5_fail(h, QB_STATUS_FORMAT, "bins");
+    }
     return QB_OK;
 }
 

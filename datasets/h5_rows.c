@@ -4,12 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "datasets/h5_chunks.h"
 #include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 
 #define CHUNK_BYTES_MAX ((size_t)512 << 20)
 #define CACHE_BYTES_MAX ((size_t)256 << 20)
 #define CACHE_BYTES_USUAL ((size_t)1 << 20) /* the library's own */
+#define PACKED_BYTES_MAX ((size_t)1 << 40)
 
 static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -42,18 +44,6 @@ bool qb_h5_stores_inside(hid_t set) {
     const H5D_layout_t layout = H5Pget_layout(list);
     return H5Pget_external_count(list) == 0 &&
            (layout == H5D_CHUNKED || layout == H5D_CONTIGUOUS || layout == H5D_COMPACT);
-}
-
-/* The innermost reason that the library has for its last failure. */
-static herr_t keep_text(unsigned n, const H5E_error2_t *error, void *text) {
-    if (n == 0 && error->desc) snprintf(text, 128, "%s", error->desc);
-    return 0;
-}
-
-qb_status qb_h5_rows_fail(qb_ctx *cx, qb_status code, const char *what) {
-    char text[128] = "unknown reason";
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_text, text);
-    return qb_fail(cx, code, "%s: %s", what, text);
 }
 
 static qb_dtype integer_type(size_t size, bool sign) {
@@ -115,16 +105,16 @@ static qb_status find_shape(qb_ctx *cx, const char *name, qb_h5_rows *r) {
     return QB_OK;
 }
 
-/* How the data lie in the file; *cache becomes what holds the chunks of two samples, so that a
- * chunk with many samples is unpacked once, not once a sample. */
-static qb_status check_chunks(qb_ctx *cx, const char *name, qb_h5_rows *r, size_t *cache) {
-    hid_t list = H5Dget_create_plist(r->set);
-    H5D_layout_t layout = H5Pget_layout(list);
+static size_t at_most(double bytes, size_t most) {
+    return bytes < (double)most ? (size_t)bytes : most;
+}
+
+/* How the data lie in the file. */
+static qb_status check_chunks(qb_ctx *cx, const char *name, qb_h5_rows *r) {
+    QB_RELEASED(qb_h5_close) hid_t list = H5Dget_create_plist(r->set);
     hsize_t chunk[QB_MAX_RANK] = {0};
-    int rank = layout == H5D_CHUNKED ? H5Pget_chunk(list, QB_MAX_RANK, chunk) : r->rank;
-    H5Pclose(list);
-    *cache = 0;
-    if (layout != H5D_CHUNKED) return QB_OK;
+    if (H5Pget_layout(list) != H5D_CHUNKED) return QB_OK;
+    const int rank = H5Pget_chunk(list, QB_MAX_RANK, chunk);
     if (rank != r->rank)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: chunks of %d dimensions, expected %d", name, rank,
                        r->rank);
@@ -136,9 +126,11 @@ static qb_status check_chunks(qb_ctx *cx, const char *name, qb_h5_rows *r, size_
     if (bytes > (double)CHUNK_BYTES_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: chunks of %.0f bytes, the limit is %zu",
                        name, bytes, CHUNK_BYTES_MAX);
-    const double wanted = 2 * bytes * chunks;
-    *cache = wanted > (double)CACHE_BYTES_MAX ? CACHE_BYTES_MAX : (size_t)wanted;
-    r->most = *cache + 4 * (size_t)bytes; /* unpacking doubles its memory until it fits */
+    r->chunk_rows = chunk[0];
+    r->cache = at_most(bytes * chunks, CACHE_BYTES_MAX);
+    if (r->cache < CACHE_BYTES_USUAL) r->cache = CACHE_BYTES_USUAL;
+    /* Packed chunks and unpacked ones; unpacking one doubles its memory until it fits. */
+    r->most = at_most(bytes * chunks, PACKED_BYTES_MAX) + r->cache + 4 * (size_t)bytes;
     return QB_OK;
 }
 
@@ -158,7 +150,7 @@ qb_status qb_h5_open_inside(qb_ctx *cx, hid_t file, const char *name, hid_t *out
     if (place == QB_H5_LINKED)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: a link, expected data in the file itself",
                        name);
-    if (set < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, name);
+    if (set < 0) return qb_h5_fail_as(cx, QB_STATUS_FORMAT, name);
     *out = set;
     if (qb_h5_stores_inside(set)) return QB_OK;
     H5Dclose(set);
@@ -166,33 +158,28 @@ qb_status qb_h5_open_inside(qb_ctx *cx, hid_t file, const char *name, hid_t *out
 }
 
 static qb_status open_rows(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *r) {
-    size_t cache;
     QB_TRY(qb_h5_open_inside(cx, file, name, &r->set));
     QB_TRY(find_type(cx, name, r));
     QB_TRY(find_shape(cx, name, r));
-    QB_TRY(check_chunks(cx, name, r, &cache));
+    QB_TRY(check_chunks(cx, name, r));
     r->offset = find_offset(r);
-    if (cache <= CACHE_BYTES_USUAL) return QB_OK;
-    H5Dclose(r->set);
-    hid_t list = H5Pcreate(H5P_DATASET_ACCESS);
-    H5Pset_chunk_cache(list, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, cache, 1.0);
-    r->set = H5Dopen2(file, name, list);
-    H5Pclose(list);
-    return r->set < 0 ? qb_h5_rows_fail(cx, QB_STATUS_FORMAT, name) : QB_OK;
+    return QB_OK;
 }
 
 qb_status qb_h5_rows_open(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *out) {
-    QB_RELEASED(qb_h5_rows_close) qb_h5_rows rows = {.set = -1, .memory = -1};
+    static const qb_h5_rows closed = {.set = -1, .memory = -1, .copy = -1};
+    QB_RELEASED(qb_h5_rows_close) qb_h5_rows rows = closed;
     QB_TRY(open_rows(cx, file, name, &rows));
     *out = rows;
-    rows = (qb_h5_rows){.set = -1, .memory = -1};
+    rows = closed;
     return QB_OK;
 }
 
 void qb_h5_rows_close(qb_h5_rows *rows) {
     if (rows->memory >= 0) H5Tclose(rows->memory);
-    if (rows->set >= 0) H5Dclose(rows->set);
-    rows->memory = rows->set = -1;
+    qb_h5_close(&rows->copy);
+    qb_h5_close(&rows->set);
+    rows->memory = rows->set = rows->copy = -1;
 }
 
 qb_desc qb_h5_rows_desc(const qb_h5_rows *rows) {
@@ -201,14 +188,27 @@ qb_desc qb_h5_rows_desc(const qb_h5_rows *rows) {
     return desc;
 }
 
-qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, void *out) {
+/* The chunks that hold row `at` are copied; *in becomes its place among their rows. */
+static qb_status enter_chunks(qb_ctx *cx, qb_h5_rows *rows, hsize_t at, hsize_t *in) {
+    const hsize_t first = at - at % rows->chunk_rows;
+    *in = at - first;
+    if (rows->copy >= 0 && rows->copied == first) return QB_OK;
+    qb_h5_close(&rows->copy);
+    rows->copy = -1;
+    rows->copied = first;
+    return qb_h5_chunks_copy(cx, rows->set, first, rows->chunk_rows, rows->cache, &rows->copy);
+}
+
+qb_status qb_h5_rows_read(qb_ctx *cx, qb_h5_rows *rows, hsize_t at, void *out) {
+    if (rows->chunk_rows > 0) QB_TRY(enter_chunks(cx, rows, at, &at));
+    const hid_t set = rows->chunk_rows > 0 ? rows->copy : rows->set;
     hsize_t start[QB_MAX_RANK] = {at}, count[QB_MAX_RANK] = {1};
     for (int i = 1; i < rows->rank; i++) count[i] = rows->dim[i];
     QB_RELEASED(qb_h5_close)
-    hid_t from = H5Dget_space(rows->set), to = H5Screate_simple(rows->rank, count, NULL);
+    hid_t from = H5Dget_space(set), to = H5Screate_simple(rows->rank, count, NULL);
     if (from < 0 || to < 0 ||
         H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-        H5Dread(rows->set, rows->memory, to, from, H5P_DEFAULT, out) < 0)
-        return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read");
+        H5Dread(set, rows->memory, to, from, H5P_DEFAULT, out) < 0)
+        return qb_h5_fail_as(cx, QB_STATUS_FORMAT, "read");
     return QB_OK;
 }

@@ -13,7 +13,12 @@ typedef struct qb_h5_rows {
     qb_dtype dtype;
     int rank;
     hsize_t dim[QB_MAX_RANK];
-    size_t most; /* bytes that the library takes for chunks: cached ones, and one being unpacked */
+    hsize_t chunk_rows; /* 0: no chunks */
+    hid_t copy;         /* the chunks of rows from `copied` on (h5_chunks.h); negative: none yet */
+    hsize_t copied;
+    size_t cache; /* bytes of unpacked chunks that are kept: a chunk of many samples is unpacked
+                     once, not once a sample */
+    size_t most;  /* bytes that the library takes: packed chunks, cached ones, one being unpacked */
     int64_t offset; /* in the file, where rows lie one after the other as they are in memory; -1:
                        they do not */
 } qb_h5_rows;
@@ -27,8 +32,6 @@ void qb_h5_rows_close(qb_h5_rows *rows); /* accepts closed ones */
 /* Type and shape of one row: [1, ...]. */
 qb_desc qb_h5_rows_desc(const qb_h5_rows *rows);
 /* Reads row `at` into memory of that size. */
-qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, void *out);
-/* Fails with the library's own innermost reason. */
-qb_status qb_h5_rows_fail(qb_ctx *cx, qb_status code, const char *what);
+qb_status qb_h5_rows_read(qb_ctx *cx, qb_h5_rows *rows, hsize_t at, void *out);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/apart.h"
 #include "base/open.h"
 #include "datasets/datasets_internal.h"
+#include "datasets/h5_chunks.h"
 #include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 #include "datasets/h5_rows_internal.h"
@@ -111,7 +112,7 @@ static qb_status check_columns(qb_ctx *cx, const found *s) {
 /* The datasets of the file's top level, by name; groups are left alone. */
 static qb_status open_columns(qb_ctx *cx, state *s) {
     H5G_info_t group;
-    if (H5Gget_info(s->file, &group) < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "top level");
+    if (H5Gget_info(s->file, &group) < 0) return qb_h5_fail_as(cx, QB_STATUS_FORMAT, "top level");
     for (hsize_t i = 0; i < group.nlinks; i++) {
         char name[256];
         const ssize_t length = H5Lget_name_by_idx(s->file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name,
@@ -173,7 +174,7 @@ static qb_status open_labels(qb_ctx *cx, const state *s, hid_t *out) {
 static qb_status open_file(qb_ctx *cx, state *s) {
     hid_t labels;
     s->file = H5Fopen(s->path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (s->file < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "not a readable HDF5 file");
+    if (s->file < 0) return qb_h5_fail_as(cx, QB_STATUS_FORMAT, "not a readable HDF5 file");
     QB_TRY(open_data(cx, s));
     QB_TRY(open_labels(cx, s, &labels));
     s->found.has_labels = labels >= 0;
@@ -183,15 +184,18 @@ static qb_status open_file(qb_ctx *cx, state *s) {
 }
 
 static qb_status read_labels(qb_ctx *cx, const state *s, void *out) {
-    QB_RELEASED(qb_h5_close) hid_t set = -1;
+    QB_RELEASED(qb_h5_close) hid_t set = -1, plan = -1, copy = -1;
     QB_TRY(open_labels(cx, s, &set));
-    if (H5Dread(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
-        return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels");
+    plan = H5Dget_create_plist(set);
+    if (H5Pget_layout(plan) == H5D_CHUNKED)
+        QB_TRY(qb_h5_chunks_copy(cx, set, 0, s->found.column[0].rows.dim[0], 0, &copy));
+    if (H5Dread(copy >= 0 ? copy : set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+        return qb_h5_fail_as(cx, QB_STATUS_FORMAT, "read labels");
     return QB_OK;
 }
 
 static qb_status answer(qb_ctx *cx, state *s, const int64_t ask[QB_APART_ASK], void *out) {
-    const column *c = &s->found.column[ask[1]];
+    column *c = &s->found.column[ask[1]];
     switch ((question)ask[0]) {
     case ASK_OPEN:
         QB_TRY(open_file(cx, s));

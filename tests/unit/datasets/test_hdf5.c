@@ -272,6 +272,109 @@ static void truncated_file_is_an_error(void **state) {
     }
 }
 
+/* The first chunk of a dataset of bytes becomes the packed form of `size` bytes. */
+static void put_packed(const char *name, uLong size, uint32_t left_out) {
+    uint8_t bytes[256] = {0}, packed[256];
+    uLongf n = sizeof packed;
+    assert_int_equal(compress(packed, &n, bytes, size), Z_OK);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), set = H5Dopen2(file, name, H5P_DEFAULT);
+    assert_true(H5Dwrite_chunk(set, H5P_DEFAULT, left_out, (hsize_t[4]){0}, n, packed) >= 0);
+    H5Dclose(set);
+    H5Fclose(file);
+}
+
+static void check_first_image(const char *message) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_dataset *set = open_set(NULL);
+    qb_image image = {0};
+    assert_fails(&cx, qb_dataset_read(&cx, set, 0, &image, NULL), QB_STATUS_FORMAT);
+    assert_message(&cx, "set.h5[0]: ");
+    assert_message(&cx, message);
+    qb_image_release(&image);
+    qb_ctx_init(&cx); /* what is whole is read still */
+    assert_ok(&cx, qb_dataset_read(&cx, set, 3, &image, NULL));
+    for (int i = 0; i < 200; i++) assert_int_equal(image.pixel[i], (3 * 200 + i) % 251);
+    qb_image_release(&image);
+    qb_dataset_close(set);
+}
+
+/* The library would read on behind what such chunks unpack to. */
+static void chunks_of_another_size_are_errors(void **state) {
+    (void)state;
+    const layout l = {.rank = 3, .dim = {4, 20, 10}, .chunk = {2, 20, 10}};
+    make_file(&l);
+    put_packed("images", 100, 0);
+    check_first_image("a chunk of 400 bytes unpacks to 100");
+    put_packed("images", 256, 0);
+    check_first_image("a chunk of 400 bytes unpacks to 256");
+    make_file(&l); /* over a chunk of the same size the library would keep the filters of that */
+    put_packed("images", 100, 1);
+    check_first_image("a chunk of 400 bytes unpacks to 12");
+}
+
+static void labels_in_short_chunks_are_errors(void **state) {
+    (void)state;
+    uint8_t label[64];
+    const hsize_t dim = 40, chunk = 32;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (int i = 0; i < 64; i++) label[i] = (uint8_t)i;
+    make_file(&(layout){.rank = 3, .dim = {40, 6, 5}});
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t list = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, &dim, NULL);
+    H5Pset_chunk(list, 1, &chunk);
+    H5Pset_fletcher32(list);
+    H5Pset_deflate(list, 6);
+    hid_t set = H5Dcreate2(file, "labels", H5T_STD_U8LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, label) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(list);
+    H5Fclose(file);
+    qb_dataset *data = open_set(NULL);
+    for (int i = 0; i < 40; i++) assert_int_equal(qb_dataset_label(data, i), i);
+    qb_dataset_close(data);
+    put_packed("labels", 20, 1); /* without its checksum */
+    assert_fails(&cx, qb_dataset_open(&cx, path, NULL, &data), QB_STATUS_FORMAT);
+    assert_message(&cx, "a chunk of 32 bytes unpacks to 20");
+}
+
+/* Floats in chunks across rows, bytes shuffled, some never written (zeros by HDF5's rule). */
+static void filters_and_absent_chunks_are_read(void **state) {
+    (void)state;
+    float value[3][5][7];
+    const hsize_t dim[3] = {7, 5, 7}, chunk[3] = {2, 3, 4}, written[3] = {3, 5, 7};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (int i = 0; i < 3 * 5 * 7; i++) ((float *)value)[i] = (float)i + 0.5f;
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t list = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(3, dim, NULL);
+    H5Pset_chunk(list, 3, chunk);
+    H5Pset_shuffle(list);
+    H5Pset_deflate(list, 6);
+    H5Pset_fletcher32(list);
+    hid_t set = H5Dcreate2(file, "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    hid_t part = H5Screate_simple(3, written, NULL);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, (hsize_t[3]){0}, NULL, written, NULL);
+    assert_true(H5Dwrite(set, H5T_NATIVE_FLOAT, part, space, H5P_DEFAULT, value) >= 0);
+    H5Sclose(part);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(list);
+    H5Fclose(file);
+    qb_dataset *data = open_set(NULL);
+    for (int k = 6; k >= 0; k--) {
+        qb_tensors row = {0};
+        assert_ok(&cx, qb_dataset_read_tensors(&cx, data, k, &row));
+        const float *got = row.item[0].tensor.data;
+        for (int i = 0; i < 5 * 7; i++)
+            assert_true(got[i] == (k < 3 ? ((const float *)value[k])[i] : 0));
+        qb_tensors_release(&row);
+    }
+    qb_dataset_close(data);
+}
+
 /* A chunk of 3 KB that unpacks to 1 GB: the library would take as much memory as it finds. */
 static void a_chunk_that_unpacks_to_much_is_an_error(void **state) {
     (void)state;
@@ -345,6 +448,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(labels_bound_the_numbers, make_folder),
     cmocka_unit_test_setup(other_files_are_refused, make_folder),
     cmocka_unit_test_setup(truncated_file_is_an_error, make_folder),
+    cmocka_unit_test_setup(chunks_of_another_size_are_errors, make_folder),
+    cmocka_unit_test_setup(labels_in_short_chunks_are_errors, make_folder),
+    cmocka_unit_test_setup(filters_and_absent_chunks_are_read, make_folder),
     cmocka_unit_test_setup(a_chunk_that_unpacks_to_much_is_an_error, make_folder),
     cmocka_unit_test_setup(every_failed_allocation_is_reported, make_folder),
 };
