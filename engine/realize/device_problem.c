@@ -85,7 +85,9 @@ qb_desc qb_device_value(const qb_lowering *b, int32_t value, qb_layout layout) {
 void qb_device_problem(const qb_lowering *b, const qb_group *group, bool f16, qb_desc *in,
                        qb_problem *problem, bool *constant) {
     const bool f32 = !f16 && b->value && b->value[group->out].f32_reason;
-    problem->tf32 = b->spec->tf32;
+    /* What stays in f32 for its range alone has no need of more digits than f16's, and TF32 has as
+     * many. */
+    problem->tf32 = b->spec->tf32 || f32;
     if (f16)
         problem->out = as_f16(problem->out);
     else if (!f32)

@@ -105,10 +105,11 @@ qb_status qb_f32_by_range(qb_lowering *b) {
     return QB_OK;
 }
 
-static bool is_all_f32(const qb_plan_row *row) {
-    bool f16 = row->out.dtype == QB_DTYPE_F16;
+/* Of a row that has floats; products of quantized values may be what they come from. */
+static bool are_floats_f32(const qb_plan_row *row) {
+    bool f16 = row->precision == QB_DTYPE_F16 || row->out.dtype == QB_DTYPE_F16;
     for (int32_t i = 0; i < row->n_in; i++) f16 = f16 || row->in[i].dtype == QB_DTYPE_F16;
-    return row->precision == QB_DTYPE_F32 && !f16;
+    return !f16;
 }
 
 void qb_f32_as_rows(qb_lowering *b, const qb_plan_table *table) {
@@ -118,7 +119,7 @@ void qb_f32_as_rows(qb_lowering *b, const qb_plan_table *table) {
         if (at < 0 || !has_floats(b, group)) continue;
         const qb_plan_row *row = &table->rows[at];
         const bool there = row->on_device || strcmp(row->tactic, "alias") == 0;
-        if (there && is_all_f32(row))
+        if (there && are_floats_f32(row))
             mark(b, group, row->fallback_reason ? row->fallback_reason : "");
     }
 }

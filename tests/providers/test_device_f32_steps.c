@@ -6,6 +6,7 @@
 #include "../unit/graph/build_graph.h"
 #include "base/file.h"
 #include "bench_models.h"
+#include "engine/engine_internal.h"
 #include "engine/file.h"
 #include "engine/plan/plan_internal.h"
 #include "fake_device.h"
@@ -136,45 +137,84 @@ static char *save(maker *m, const qb_engine *engine, const char *path, size_t *n
     return bytes;
 }
 
-/* The ranges are known when it is tuned alone; file and plan say what they said. */
-static void plans_and_files_keep_it(void **state) {
-    (void)state;
+typedef void check_fn(maker *m, const qb_engine *engine);
+
+/* The range of `large` is known when the engine is tuned alone; file and plan say what it said. */
+static void keep(maker *m, const char *large, check_fn *check) {
     char folder[QB_TEST_PATH], path[QB_TEST_PATH], plan[QB_TEST_PATH], *text, *bytes[2];
     size_t n[2];
+    qb_build_spec again = f16;
     qb_test_temp_dir(folder);
     qb_test_join(path, folder, "a.qbe");
     qb_test_join(plan, folder, "a.json");
+    value(m, large)->largest = 5e6f;
+    qb_engine *engine = build(m, &f16), *loaded;
+    check(m, engine);
+    bytes[0] = save(m, engine, path, &n[0]);
+    assert_ok(&m->cx, qb_engine_load(&m->cx, path, &loaded));
+    check(m, loaded);
+    qb_engine_free(loaded);
+    assert_ok(&m->cx, qb_engine_file_plan(&m->cx, path, &text));
+    assert_ok(&m->cx, qb_file_write(&m->cx, plan, text, strlen(text)));
+    qb_free(text);
+    value(m, large)->largest = 0;
+    again.like = engine;
+    qb_engine *like = build(m, &again);
+    check(m, like);
+    qb_engine_free(like);
+    qb_engine_free(engine);
+    again.like = NULL;
+    again.plan = plan;
+    engine = build(m, &again);
+    bytes[1] = save(m, engine, path, &n[1]);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(bytes[0], bytes[1], n[0]);
+    qb_engine_free(engine);
+    qb_free(bytes[0]);
+    qb_free(bytes[1]);
+}
+
+static void a_and_b_are_f32(maker *m, const qb_engine *engine) {
+    assert_true(is_f32(engine, "a") && is_f32(engine, "b") && !is_f32(engine, "c"));
+    assert_true(difference(m, engine) < 0.01);
+}
+
+static void plans_and_files_keep_it(void **state) {
+    (void)state;
     for (int view = 0; view < 2; view++) {
         maker m;
-        qb_build_spec again = f16;
         make_large(&m, view);
-        value(&m, "a")->largest = 5e6f;
-        qb_engine *engine = build(&m, &f16), *loaded;
-        bytes[0] = save(&m, engine, path, &n[0]);
-        assert_ok(&m.cx, qb_engine_load(&m.cx, path, &loaded));
-        assert_true(is_f32(loaded, "a") && is_f32(loaded, "b") && !is_f32(loaded, "c"));
-        assert_true(difference(&m, loaded) < 0.01);
-        qb_engine_free(loaded);
-        assert_ok(&m.cx, qb_engine_file_plan(&m.cx, path, &text));
-        assert_ok(&m.cx, qb_file_write(&m.cx, plan, text, strlen(text)));
-        qb_free(text);
-        value(&m, "a")->largest = 0;
-        again.like = engine;
-        qb_engine *like = build(&m, &again);
-        assert_true(is_f32(like, "a") && is_f32(like, "b") && !is_f32(like, "c"));
-        qb_engine_free(like);
-        qb_engine_free(engine);
-        again.like = NULL;
-        again.plan = plan;
-        engine = build(&m, &again);
-        bytes[1] = save(&m, engine, path, &n[1]);
-        assert_int_equal(n[0], n[1]);
-        assert_memory_equal(bytes[0], bytes[1], n[0]);
-        qb_engine_free(engine);
-        qb_free(bytes[0]);
-        qb_free(bytes[1]);
+        keep(&m, "a", a_and_b_are_f32);
         maker_release(&m);
     }
+}
+
+/* The one float of a product of quantized values is its result. */
+static void result_is_f32(maker *m, const qb_engine *engine) {
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        if (!strstr(info.op, "Conv") || strcmp(info.output, "b") != 0) continue;
+        assert_true(info.on_device && info.dtype != QB_DTYPE_F32);
+        assert_int_equal(engine->layouts[engine->steps[s].out[0]].desc.dtype, QB_DTYPE_F32);
+        (void)m;
+        return;
+    }
+    fail_msg("no convolution makes b");
+}
+
+static void products_of_quantized_values_keep_it(void **state) {
+    (void)state;
+    maker m;
+    qb_graph *quantized;
+    maker_init(&m, 8);
+    int32_t x = make_input(&m, "x", DIMS(1, CHANNELS, SIDE, SIDE));
+    x = NODE(&m, "Relu", "a", conv(&m, "a_conv", x, CHANNELS, 1));
+    make_output(&m, NODE(&m, "Relu", "b", conv(&m, "b_conv", x, CHANNELS, 1)));
+    assert_ok(&m.cx, bench_quantize(&m.cx, m.graph, &quantized));
+    maker_replace(&m, quantized);
+    keep(&m, "b", result_is_f32);
+    maker_release(&m);
 }
 
 /* What a scale can tell is beyond f16: no step of it is in f16, however fast that were, and neither
@@ -215,6 +255,7 @@ int main(void) {
         cmocka_unit_test(what_calibration_saw_decides),
         cmocka_unit_test(weights_decide),
         cmocka_unit_test(plans_and_files_keep_it),
+        cmocka_unit_test(products_of_quantized_values_keep_it),
         cmocka_unit_test(scales_decide),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
