@@ -73,7 +73,7 @@ float qb_act_apply(qb_act act, float x) {
     case QB_ACT_SIGMOID: return 1.0f / (1.0f + expf(-x));
     case QB_ACT_TANH: return tanhf(x);
     case QB_ACT_HARD_SIGMOID: return clamp01(act.alpha * x + act.beta);
-    case QB_ACT_HARD_SWISH: return x * clamp01(x / 6.0f + 0.5f);
+    case QB_ACT_HARD_SWISH: return x * clamp01(x * (1.0f / 6.0f) + 0.5f);
     case QB_ACT_SILU: return x / (1.0f + expf(-x));
     case QB_ACT_GELU: return 0.5f * x * (1.0f + erff(x * 0x1.6a09e6p-1f)); /* 1 / sqrt 2 */
     case QB_ACT_GELU_TANH: {

@@ -106,7 +106,7 @@ typedef enum qb_act_kind {
     QB_ACT_SIGMOID,
     QB_ACT_TANH,
     QB_ACT_HARD_SIGMOID, /* clamp(alpha x + beta, 0, 1) */
-    QB_ACT_HARD_SWISH,   /* x clamp(x / 6 + 0.5, 0, 1) */
+    QB_ACT_HARD_SWISH,   /* x clamp(x (1 / 6) + 0.5, 0, 1), 1 / 6 rounded: as ONNX has it */
     QB_ACT_SILU,         /* x sigmoid(x) */
     QB_ACT_GELU,         /* 0.5 x (1 + erf(x / sqrt 2)) */
     QB_ACT_GELU_TANH,

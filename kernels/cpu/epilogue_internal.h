@@ -22,7 +22,7 @@ QB_V vf qb_act_one(const qb_act *act, qb_act_kind kind, vf v) {
         v = vf_add(vf_mul(alpha, v), beta);
         return vf_min(one, vf_max(zero, v));
     case QB_ACT_HARD_SWISH: {
-        vf gate = vf_add(vf_div(v, vf_set(6.0f)), vf_set(0.5f));
+        vf gate = vf_add(vf_mul(v, vf_set(1.0f / 6.0f)), vf_set(0.5f));
         return vf_mul(v, vf_min(one, vf_max(zero, gate)));
     }
     case QB_ACT_SIGMOID: return qb_logistic(one, v);

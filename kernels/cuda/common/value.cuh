@@ -32,13 +32,9 @@ QB_DEVICE float qb_reciprocal(float x) {
     return y;
 }
 
-// x clamp(x / 6 + 0.5, 0, 1). The quotient is rounded as a division rounds it: the remainder of the
-// product with 1 / 6 corrects that (Markstein 1990, theorem 8.1).
 QB_DEVICE float qb_hard_swish(float x) {
-    float in = x < -3.0f ? -3.0f : x > 3.0f ? 3.0f : x; // the gate is 0 and 1 from there on
-    float near = __fmul_rn(in, 1.0f / 6.0f);
-    float sixth = __fmaf_rn(__fmaf_rn(-6.0f, near, in), 1.0f / 6.0f, near);
-    return __fmul_rn(x, __fadd_rn(sixth, 0.5f));
+    const float gate = __fadd_rn(__fmul_rn(x, 1.0f / 6.0f), 0.5f);
+    return __fmul_rn(x, gate < 0.0f ? 0.0f : gate > 1.0f ? 1.0f : gate);
 }
 
 // The activations that are exact: the same bits as on the host.
