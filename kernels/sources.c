@@ -15,9 +15,8 @@ static const struct source {
                {"JIT_CONVOLUTIONS", QB_SOURCE_OWN}};
 
 uint32_t qb_tactic_source(const qb_tactic *tactic) {
-    const char *how = strrchr(tactic->name, '.');
-    if (how && strncmp(how, ".cudnn", 6) == 0) return QB_SOURCE_CUDNN;
-    return how && strncmp(how, ".cublaslt", 9) == 0 ? QB_SOURCE_CUBLAS_LT : QB_SOURCE_OWN;
+    if (strstr(tactic->name, "cudnn")) return QB_SOURCE_CUDNN;
+    return strstr(tactic->name, "cublaslt") ? QB_SOURCE_CUBLAS_LT : QB_SOURCE_OWN;
 }
 
 static const struct source *find(const char *word, size_t n) {

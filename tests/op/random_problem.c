@@ -223,6 +223,7 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
         x.dim[1] = channels;
         y.dim[1] = outputs;
     }
+    if (p->group == 1 && random_chance(rng, 8)) apart_windows(spatial, 1, &x, &p->window, &y);
     if (transpose) {
         qb_shape small = y; /* the convolution's output is the transposed one's input */
         y = x, x = small;

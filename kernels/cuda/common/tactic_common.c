@@ -89,6 +89,8 @@ qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
         qb_kernel_free(*inner);
         return status;
     }
+    (*out)->problem.variant = (*inner)->problem.variant;
+    memcpy((*out)->impl, (*inner)->impl, sizeof(*out)->impl);
     (*out)->packed_bytes = (*inner)->packed_bytes;
     (*out)->packing_id = (*inner)->packing_id;
     (*out)->packed_inputs = (*inner)->packed_inputs;

@@ -45,6 +45,7 @@ static __global__ void __launch_bounds__(T::threads, (blocks_of<T, EPILOGUE>()))
     int begin = (int)((int64_t)all * blockIdx.y / p.splits);
     int end = (int)((int64_t)all * (blockIdx.y + 1) / p.splits);
     typename E::sum acc[T::mt][8][4] = {};
+    if (!E::f16) qb_prefetch_constants<T::threads>(p, io, channel0, T::channels);
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
     load_first_weights<T>(p, from, end - begin, qb_shared_address_of(memory));

@@ -55,6 +55,14 @@ template <int ROWS, int CHANNELS, int K, int GROUPS, int ELEMENT> struct sliced_
     QB_DEVICE void sync() { __syncwarp(); }
 };
 
+// Is the data a matrix as it lies, a row for each of the result? Then nothing has to be divided by
+// sizes, which takes as long as a small product itself.
+QB_DEVICE bool is_matrix(const qb_cuda_conv &p) {
+    return p.taps == 1 && (p.stride_d & p.stride_h & p.stride_w) == 1 &&
+           (p.pad_d | p.pad_h | p.pad_w) == 0 && p.in_d == p.out_d && p.in_h == p.out_h &&
+           p.in_w == p.out_w;
+}
+
 // What one thread copies: fixed rows, one 16-byte column of K. K is counted in bytes.
 template <class T> struct loader {
     const char *image[T::a_pieces]; // first pixel of the image
@@ -67,28 +75,44 @@ template <class T> struct loader {
     __device__ void init(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row0, int channel0,
                          int step) {
         int piece = T::thread() % T::pieces, line = T::thread() / T::pieces;
-        int tap_bytes = p.k_pad * T::element, k_steps = tap_bytes / T::k, tap = step / k_steps;
-        tap_t = tap / p.kernel_w / p.kernel_h;
-        tap_r = tap / p.kernel_w % p.kernel_h;
-        tap_s = tap % p.kernel_w;
-        k = step % k_steps * T::k + piece * 16;
+        const bool matrix = is_matrix(p);
+        int tap_bytes = p.k_pad * T::element, tap = 0;
+        tap_t = tap_r = tap_s = 0;
+        k = step * T::k;
+        if (!matrix) {
+            const int k_steps = tap_bytes / T::k;
+            tap = step / k_steps;
+            tap_t = tap / p.kernel_w / p.kernel_h;
+            tap_r = tap / p.kernel_w % p.kernel_h;
+            tap_s = tap % p.kernel_w;
+            k -= tap * tap_bytes;
+        }
+        k += piece * 16;
         int first = T::channels == 64 && p.group > 1 ? QB_CUDA_CONV_FIRST(&p, channel0) : 0;
         channels = (p.in_c - first) * T::element;
         to = swizzled<T::k>(line, piece); // rows apart by a multiple of 8 share the permutation
         weight = io.packed + (size_t)(channel0 + line) * p.taps * tap_bytes +
                  (size_t)tap * tap_bytes + k;
-        size_t image_bytes = (size_t)p.in_d * p.in_h * p.in_w * p.in_total * T::element;
+        const char *all = (const char *)io.in + (size_t)(p.in_offset + first) * T::element;
+        const size_t pixel_bytes = (size_t)p.in_total * T::element;
+        const size_t image_bytes = pixel_bytes * p.in_d * p.in_h * p.in_w;
 #pragma unroll
         for (int i = 0; i < T::a_pieces; i++) {
-            int row = row0 + line + i * T::lines;
-            int ox = row % p.out_w, line_of = row / p.out_w, oy = line_of % p.out_h;
-            int plane = line_of / p.out_h, oz = plane % p.out_d, n = plane / p.out_d;
-            bool inside = row < p.rows;
-            image[i] = (const char *)io.in + (size_t)(p.in_offset + first) * T::element +
-                       (inside ? n : 0) * image_bytes;
-            z[i] = oz * p.stride_d - p.pad_d;
-            y[i] = inside ? oy * p.stride_h - p.pad_h : -(1 << 20);
-            x[i] = ox * p.stride_w - p.pad_w;
+            const int row = row0 + line + i * T::lines;
+            const bool inside = row < p.rows;
+            z[i] = y[i] = x[i] = 0;
+            image[i] = all;
+            if (matrix) {
+                image[i] += (inside ? row : 0) * pixel_bytes;
+            } else {
+                int ox = row % p.out_w, line_of = row / p.out_w, oy = line_of % p.out_h;
+                int plane = line_of / p.out_h, oz = plane % p.out_d, n = plane / p.out_d;
+                image[i] += (inside ? n : 0) * image_bytes;
+                z[i] = oz * p.stride_d - p.pad_d;
+                y[i] = oy * p.stride_h - p.pad_h;
+                x[i] = ox * p.stride_w - p.pad_w;
+            }
+            if (!inside) y[i] = -(1 << 20);
         }
     }
 

@@ -1,8 +1,8 @@
 // INT8 and f16 convolution on mma.sync for few output pixels, as at batch 1: a block has 16 pixels
 // x 64 channels, and its warps share out K (sliced K), so that all of it is under way at once. What
-// such a launch takes is latency, of loads and of instructions that no cache has yet: residuals are
-// read before the sums are there, and the code of activations and stores, which elements go through
-// one by one, is there once.
+// such a launch takes is latency, of loads and of instructions that no cache has yet: constants and
+// residuals are read before the sums are there, and the code of activations and stores, which
+// elements go through one by one, is there once.
 //
 //   threads   GROUPS times four warps
 //   shared    3 steps of (16 + 64) x 64 bytes for each warp, filled by cp.async, then its sums
@@ -17,13 +17,38 @@
 #define QB_SCHEDULE_SLICED true
 #define QB_SLICED_TILES 1024 // most; with more of them larger tiles fill the device
 
-// The constants of a channel are in the first-level cache when its sums are there.
-QB_DEVICE void prefetch_constants(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel) {
-    const char *at = io.packed + (size_t)channel * 4;
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(at + p.at_multiplier));
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(at + p.at_bias + p.middle * p.n_pad * 4));
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(at + p.at_float_bias));
-}
+// The constants of EACH results of one channel, read before there are sums. Of which class a pixel
+// is takes two loads, and its bias another one that waits for them.
+template <class Sum, int EACH> struct held_constants {
+    float multiplier, more;
+    int bias[EACH];
+
+    __device__ void init(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                         const int (&cls)[EACH]) {
+        multiplier = __ldg((const float *)(io.packed + p.at_multiplier) + channel);
+        more = p.has_float_bias ? __ldg((const float *)(io.packed + p.at_float_bias) + channel) : 0;
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            bias[i] = __ldg((const int *)(io.packed + p.at_bias) + cls[i] * p.n_pad + channel);
+    }
+
+    __device__ float scale(const qb_cuda_conv &p, int i, int sum) const {
+        const float f32 = __fmul_rn((float)(sum + bias[i]), multiplier);
+        return p.has_float_bias ? __fadd_rn(f32, more) : f32;
+    }
+};
+template <int EACH> struct held_constants<float, EACH> {
+    float bias;
+
+    __device__ void init(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                         const int (&)[EACH]) {
+        bias = __ldg((const float *)(io.packed + p.at_float_bias) + channel);
+    }
+
+    __device__ float scale(const qb_cuda_conv &, int, float sum) const {
+        return __fadd_rn(sum, bias);
+    }
+};
 
 template <class T, class Sum>
 static __global__ void __launch_bounds__(T::threads)
@@ -34,16 +59,23 @@ static __global__ void __launch_bounds__(T::threads)
     const int row0 = blockIdx.x / columns * T::rows, channel0 = blockIdx.x % columns * T::channels;
     const int all = p.taps * (p.k_pad * T::element / T::k);
     const int begin = all * warp / T::warps, end = all * (warp + 1) / T::warps;
-    const int channel = channel0 + threadIdx.x % T::channels; // in the epilogue
-    prefetch_constants(p, io, channel);
+    // in the epilogue
+    constexpr int each = T::rows * T::channels / T::threads; // results of a thread
+    const int channel = channel0 + threadIdx.x % T::channels;
+    const int first = row0 + threadIdx.x / T::channels, step = T::threads / T::channels;
+    int cls[each];
+#pragma unroll
+    for (int i = 0; i < each; i++)
+        cls[i] =
+            T::element == 1 && first + i * step < p.rows ? qb_class(p, io, first + i * step) : 0;
     char *slice = memory + warp * T::slice_bytes;
     Sum acc[T::mt][8][4] = {};
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
     load_first_weights<T>(p, from, end - begin, qb_shared_address_of(slice));
+    held_constants<Sum, each> held;
+    held.init(p, io, channel, cls);
     qb_wait_for_dependencies();
-    constexpr int each = T::rows * T::channels / T::threads; // results of a thread
-    const int first = row0 + threadIdx.x / T::channels, step = T::threads / T::channels;
     uint32_t residual[each];
 #pragma unroll
     for (int i = 0; i < each; i++) {
@@ -62,8 +94,7 @@ static __global__ void __launch_bounds__(T::threads)
 #pragma unroll
     for (int i = 0; i < each; i++) {
         const int row = first + i * step;
-        const Sum sum = take_sum<T, Sum>(memory, row - row0, channel - channel0);
-        v[i] = qb_scale_sum(p, io, sum, row < p.rows ? qb_class(p, io, row) : 0, channel);
+        v[i] = held.scale(p, i, take_sum<T, Sum>(memory, row - row0, channel - channel0));
     }
 #pragma unroll 1
     for (int row = first; row < row0 + T::rows && row < p.rows; row += step) {

@@ -191,6 +191,8 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
             qb_produce<T, BM, BN, BK>(&map_a, &map_b, &map_r, p, flat, tiles, columns, pipeline);
     } else {
         qb_warp_group_reg_alloc<GROUPS == 2 ? 240 : 160>();
+        if (!T::E::f16)
+            qb_prefetch_constants<T::workers>(p, io, (int)blockIdx.x % columns * BN, BN);
         qb_work<BM, BN, BK, GROUPS, SHARE, EPILOGUE>(p, io, tiles, columns, pipeline, order,
                                                      memory + (barriers + 256 - base));
     }

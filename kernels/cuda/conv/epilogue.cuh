@@ -47,6 +47,27 @@ QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row
     return qb_class(p, io, (int)(line % (uint32_t)p.out_h), (int)x);
 }
 
+// Lines of `bytes` bytes of constants from `at` on into the first-level cache, by all of THREADS.
+template <int THREADS>
+QB_DEVICE void qb_prefetch(const qb_cuda_conv_io &io, int64_t at, int bytes) {
+    for (int i = (int)threadIdx.x * 128; i < bytes; i += THREADS * 128)
+        asm volatile("prefetch.global.L1 [%0];" ::"l"(io.packed + at + i));
+}
+
+// What the epilogue of a tile reads of `channels` channels, classes of pixels with their biases
+// among it: there when the sums are, where it would be several loads that wait for each other.
+template <int THREADS>
+QB_DEVICE void qb_prefetch_constants(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                     int channels) {
+    qb_prefetch<THREADS>(io, p.at_multiplier + channel * 4, channels * 4);
+    if (p.has_float_bias) qb_prefetch<THREADS>(io, p.at_float_bias + channel * 4, channels * 4);
+    for (int i = 0; i < p.classes; i++)
+        qb_prefetch<THREADS>(io, p.at_bias + ((int64_t)i * p.n_pad + channel) * 4, channels * 4);
+    if (p.classes == 1) return;
+    qb_prefetch<THREADS>(io, p.at_row_class, p.out_h * 4);
+    qb_prefetch<THREADS>(io, p.at_col_class, p.out_w * 4);
+}
+
 // What follows bias and scale: activation and residual.
 QB_DEVICE float qb_activate_one(const qb_cuda_conv &p, float f32, uint32_t residual) {
     bool res = p.res_dtype != QB_DTYPE_NONE;

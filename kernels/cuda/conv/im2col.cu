@@ -44,8 +44,12 @@ extern "C" int qb_cuda_im2col_run(const qb_cuda_im2col *p, const void *in, void 
     const dim3 blocks((count + THREADS - 1) / THREADS);
     uint4 *to = (uint4 *)out;
     if (count == 0) return 0;
-    return p->size == 1 ? qb_launch(im2col<uint8_t>, blocks, THREADS, 0, stream, *p, count,
-                                    (const uint8_t *)in, to)
-                        : qb_launch(im2col<uint16_t>, blocks, THREADS, 0, stream, *p, count,
-                                    (const uint16_t *)in, to);
+    cudaStream_t s = (cudaStream_t)stream;
+    if (p->size == 1)
+        return qb_launch(im2col<uint8_t>, blocks, THREADS, 0, s, *p, count, (const uint8_t *)in,
+                         to);
+    if (p->size == 2)
+        return qb_launch(im2col<uint16_t>, blocks, THREADS, 0, s, *p, count, (const uint16_t *)in,
+                         to);
+    return qb_launch(im2col<uint32_t>, blocks, THREADS, 0, s, *p, count, (const uint32_t *)in, to);
 }

@@ -14,7 +14,7 @@ extern "C" {
 typedef struct qb_cuda_im2col {
     int32_t batch, in_h, row, lines, line;
     int32_t out_h, out_w, stride_h, step, pad_h, pad;
-    int32_t size;   /* bytes of an element: 1 or 2 */
+    int32_t size;   /* bytes of an element: 1, 2 or 4 */
     int32_t pieces; /* of 16 bytes, of a window */
     uint32_t fill;  /* elements that lie around the image, as many as four bytes have */
 } qb_cuda_im2col;

@@ -1,5 +1,6 @@
-/* Tiles of tiles.def that convolutions and products with a copy of their windows or rows (im2col)
- * go through: ROW(type, tile, suffix, exactness) for each, in order of preference. */
+/* Tiles of tiles.def, and products of cuBLASLt, that convolutions and products with a copy of their
+ * windows or rows (im2col) go through: ROW(type, tile, suffix, exactness) for each, in order of
+ * preference. */
 #ifndef QB_CUDA_IM2COL_TILES_H
 #define QB_CUDA_IM2COL_TILES_H
 
@@ -18,6 +19,8 @@
     ROW(s8, mma_128x128x64, , QB_EXACT)                                                            \
     ROW(f16, wgmma_128x128x128, , QB_EXACT)                                                        \
     ROW(f16, mma_128x128x64, , QB_EXACT)                                                           \
+    ROW(tf32, cublaslt, , QB_EXACT)                                                                \
+    ROW(f32, cublaslt, , QB_EXACT)                                                                 \
     QB_CUDA_IM2COL_MATMULS(ROW)
 
 #endif

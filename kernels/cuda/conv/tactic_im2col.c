@@ -1,8 +1,8 @@
 /* Convolutions whose windows are copied apart first: those of few channels or of an odd number,
- * which no tile of a Tensor Core takes as they lie, and those whose windows lie side by side (the
- * patches of a vision transformer). Each window becomes a row in the workspace, and a 1x1
- * convolution of Tensor Cores does the rest. What lies around the image is there as the zero point,
- * so that it folds into the bias as it does in that one. */
+ * which no tile of a Tensor Core takes as they lie, those whose windows lie side by side (the
+ * patches of a vision transformer), and those of f32, which no tile takes. Each window becomes a
+ * row in the workspace, and a 1x1 convolution does the rest. What lies around the image is there as
+ * the zero point, so that it folds into the bias as it does in that one. */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"
@@ -53,14 +53,14 @@ static bool is_for_rows(const qb_problem *p, const qb_window *w) {
         !is_channels_last(x) || !is_channels_last(&p->out) || x->shape.rank != p->window.n + 2)
         return false;
     const int64_t channels = x->shape.dim[1];
-    if (w->kernel[0] * w->kernel[1] == 1)
-        return channels * (int64_t)qb_dtype_size(x->dtype) % PIECE != 0;
+    const bool f32 = x->dtype == QB_DTYPE_F32, single = w->kernel[0] * w->kernel[1] == 1;
+    if (single && !f32) return channels * (int64_t)qb_dtype_size(x->dtype) % PIECE != 0;
     bool side_by_side = true;
     for (int32_t d = 0; d < 2; d++) {
         if (w->dilation[d] != 1) return false;
         side_by_side &= w->kernel[d] == w->stride[d] && w->pad_begin[d] == 0;
     }
-    return side_by_side || channels % 8 != 0;
+    return side_by_side ? !(f32 && single) : f32 || channels % 8 != 0;
 }
 
 static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) {
@@ -70,7 +70,7 @@ static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) 
     const int64_t *x = image.dim, *y = result.dim;
     const int64_t size = (int64_t)qb_dtype_size(p->in[QB_IN_DATA].dtype);
     qb_cuda_value data;
-    if (!qb_shape_known(&image) || (size != 1 && size != 2) ||
+    if (!qb_shape_known(&image) || (size != 1 && size != 2 && size != 4) ||
         !qb_cuda_value_of(&p->in[QB_IN_DATA], &data) || qb_shape_count(&image) > INT32_MAX)
         return false;
     const int64_t elements = w->kernel[0] * w->kernel[1] * x[1];

@@ -1,6 +1,6 @@
 /* Matrix products of cuBLASLt as tactics. Floats: bias, residual, ReLU and the tanh form of GELU
- * are its own epilogue; a result in quantized values, or one with a residual of another type, is
- * made of one in f32 by a second kernel. Quantized values: its
+ * are its own epilogue; a result in quantized values, one with a residual of another type, or in
+ * f32 one with another activation, is made of one in f32 by a second kernel. Quantized values: its
  * int32 sums go to the workspace, and the end of the step is ours, so that it is complete and
  * exact; u8 data is first copied to s8 with the zero point 128 less. */
 #include <string.h>
@@ -67,30 +67,28 @@ static bool single_step(const int32_t *lead, const int64_t *stride, int32_t n, i
     return true;
 }
 
-static bool takes_act(const qb_problem *p) {
-    bool residual = qb_problem_has(p, QB_IN_RESIDUAL);
-    if (p->act.kind == QB_ACT_NONE) return true;
-    return (p->act.kind == QB_ACT_RELU || p->act.kind == QB_ACT_GELU_TANH) &&
-           !(residual && p->act_first);
+static bool is_library_act(qb_act_kind act) {
+    return act == QB_ACT_NONE || act == QB_ACT_RELU || act == QB_ACT_GELU_TANH;
 }
 
 /* What follows the product in f32, as the end of a fused step does it: quantized by a product with
- * 1 / scale. `adds`: activation and residual are part of it. */
-static bool lower_convert(const qb_problem *p, bool adds, cublaslt_state *s) {
-    qb_desc in[2] = {p->out, p->in[QB_IN_RESIDUAL]}, out = p->out;
+ * 1 / scale. `finishes`: activation and residual are part of it. */
+static bool lower_convert(const qb_problem *p, bool finishes, cublaslt_state *s) {
+    const bool residual = qb_problem_has(p, QB_IN_RESIDUAL);
+    qb_desc in[2] = {p->out, residual ? p->in[QB_IN_RESIDUAL] : p->out}, out = p->out;
     int64_t end = 0;
     in[0].dtype = QB_DTYPE_F32;
     in[0].q = (qb_qparams){.axis = -1};
     in[0].layout = in[1].layout = out.layout = QB_LAYOUT_ROW;
-    const qb_problem sum = {.kind = QB_KIND_BINARY,
+    const qb_problem sum = {.kind = residual ? QB_KIND_BINARY : QB_KIND_UNARY,
                             .binary = QB_BINARY_ADD,
                             .act = p->act,
-                            .n_in = 2,
+                            .n_in = residual ? 2 : 1,
                             .in = in,
                             .out = out};
     s->converts = true;
-    if (adds ? !qb_cuda_elementwise_of(&sum, &s->convert)
-             : !qb_cuda_copy_plan(&in[0], NULL, &out, 0, &s->convert))
+    if (finishes ? !qb_cuda_elementwise_of(&sum, &s->convert)
+                 : !qb_cuda_copy_plan(&in[0], NULL, &out, 0, &s->convert))
         return false;
     s->convert.divide = false;
     qb_cuda_reserve(&end, (int64_t)qb_desc_bytes(&in[0]));
@@ -107,14 +105,17 @@ static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtyp
     qb_dtype weight = p->in[QB_IN_WEIGHT].dtype;
     const bool quantizes = p->out.q.n == 1;
     qb_dtype result = quantizes ? QB_DTYPE_F32 : p->out.dtype;
-    const bool adds = residual && p->in[QB_IN_RESIDUAL].dtype != result;
-    if (adds) result = QB_DTYPE_F32;
-    if (weight != (fixed ? QB_DTYPE_F32 : dtype) || p->out.q.n > 1 || !takes_act(p)) return false;
+    const bool other_act = !is_library_act(p->act.kind);
+    const bool finishes = other_act || (residual && p->in[QB_IN_RESIDUAL].dtype != result);
+    if (finishes) result = QB_DTYPE_F32;
+    if (weight != (fixed ? QB_DTYPE_F32 : dtype) || p->out.q.n > 1) return false;
+    if (other_act && (quantizes || dtype != QB_DTYPE_F32)) return false; /* tiles of ours do it */
+    if (residual && p->act_first && p->act.kind != QB_ACT_NONE) return false;
     if (result != dtype && result != QB_DTYPE_F32) return false;
     if (residual && constant[QB_IN_RESIDUAL]) return false;
     if (x.m == 0 || x.n == 0 || x.k == 0 || x.matrices == 0) return false;
     *s = (cublaslt_state){.at_weight = -1, .at_bias = -1};
-    if ((quantizes || adds) && !lower_convert(p, adds, s)) return false;
+    if ((quantizes || finishes) && !lower_convert(p, finishes, s)) return false;
     s->gemm = (qb_cuda_gemm){.m = x.m,
                              .n = x.n,
                              .k = x.k,
@@ -123,9 +124,9 @@ static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtyp
                              .b_transposed = fixed || p->transpose_b,
                              .in = dtype,
                              .out = result,
-                             .act = adds ? QB_ACT_NONE : p->act.kind,
+                             .act = finishes ? QB_ACT_NONE : p->act.kind,
                              .has_bias = x.has_bias,
-                             .has_residual = residual && !adds,
+                             .has_residual = residual && !finishes,
                              .scale = p->scale};
     qb_cuda_gemm *g = &s->gemm;
     g->out_pitch = x.n;
