@@ -217,6 +217,27 @@ static void products_of_quantized_values_keep_it(void **state) {
     maker_release(&m);
 }
 
+/* They stay for their range: factors may be rounded to as many digits as f16 has. */
+static void steps_kept_for_their_range_may_be_tf32(void **state) {
+    (void)state;
+    char folder[QB_TEST_PATH], cache[QB_TEST_PATH], *text;
+    size_t n;
+    qb_test_temp_dir(folder);
+    qb_test_join(cache, folder, "timing.cache");
+    for (int large = 0; large < 2; large++) {
+        maker m;
+        qb_build_spec spec = f16;
+        spec.timing_cache = cache;
+        make_large(&m, false);
+        if (large) value(&m, "a")->largest = 5e6f;
+        qb_engine_free(build(&m, &spec));
+        assert_ok(&m.cx, qb_file_read(&m.cx, cache, (size_t)1 << 24, &text, &n));
+        assert_true((strstr(text, ";tf32") != NULL) == large);
+        qb_free(text);
+        maker_release(&m);
+    }
+}
+
 /* What a scale can tell is beyond f16: no step of it is in f16, however fast that were, and neither
  * is the whole network. */
 static void scales_decide(void **state) {
@@ -256,6 +277,7 @@ int main(void) {
         cmocka_unit_test(weights_decide),
         cmocka_unit_test(plans_and_files_keep_it),
         cmocka_unit_test(products_of_quantized_values_keep_it),
+        cmocka_unit_test(steps_kept_for_their_range_may_be_tf32),
         cmocka_unit_test(scales_decide),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
