@@ -173,6 +173,12 @@ qb_hash qb_loader_progress_hash(const qb_loader_progress *progress);
  * "RGB, resize short_side 256 bilinear, crop 224x224, mean 0 0 0, std 1 1 1, input 224x224", with
  * ", decoder nvjpeg" behind it where the processor does not decode the images. */
 char *qb_loader_text(const qb_loader_options *options, char *text, size_t n);
+/* The part of it that the settings alone say: without input and decoder. */
+char *qb_preprocess_text(const qb_preprocess *p, char *text, size_t n);
+/* What differs between two such texts, "color RGB, now BGR; crop 224x224, now none", into text[n];
+ * returns whether anything does. What one of them does not say, tensors, decoders, and how images
+ * were brought to the input's size where one side took them as they were, are no difference. */
+bool qb_preprocess_differs(const char *before, const char *now, char *text, size_t n);
 /* Stops the threads, also in the middle. No other thread may still use the loader. */
 void qb_loader_free(qb_loader *loader); /* accepts NULL */
 QB_RELEASE_AT(qb_loader, qb_loader_free)

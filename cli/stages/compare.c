@@ -160,6 +160,25 @@ qb_status qb_compare_warn_of_file(qb_ctx *cx, const char *row, qb_hash calibrate
                           row, run->dataset);
 }
 
+/* Ranges of other inputs than those that are scored: one of the two is not what the model gets
+ * where it is used. */
+static qb_status warn_of_preparation(qb_ctx *cx, const qb_candidates *c,
+                                     const qb_loader_options *loader, qb_run *run) {
+    char now[512], difference[256];
+    qb_loader_text(loader, now, sizeof now);
+    for (int32_t i = 0; i < c->n; i++) {
+        const qb_candidate *item = &c->item[i];
+        if (!item->prepared ||
+            !qb_preprocess_differs(item->prepared, now, difference, sizeof difference))
+            continue;
+        QB_TRY(qb_warning_add(cx, run, "calibration-preprocess", item->precision,
+                              "%s: its ranges were chosen on images prepared otherwise: %s: "
+                              "calibrate again, or mend the preprocessing",
+                              item->precision, difference));
+    }
+    return QB_OK;
+}
+
 /* Of all samples; those of a part wait for the others (qb_stage_merge). */
 static qb_status warn_of_content(qb_ctx *cx, const qb_candidates *c, const qb_table *table,
                                  qb_run *run) {
@@ -196,11 +215,13 @@ static qb_status describe_part(qb_ctx *cx, qb_split part, qb_run *run) {
 }
 
 qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
-                              const char *data, const qb_dataset *dataset, qb_run *run) {
+                              const char *data, const qb_loader_options *loader, qb_run *run) {
+    const qb_dataset *dataset = loader->dataset;
     const char *decoder = qb_dataset_decoder(dataset);
     const qb_table *table = table_of(c);
     QB_TRY(resolve_auto(cx, table, run));
     QB_TRY(warn_of_numbers(cx, project, c->graph, dataset, run));
+    QB_TRY(warn_of_preparation(cx, c, loader, run));
     if (scores_on_calibration(project, table, data, run))
         QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
     if (table) {

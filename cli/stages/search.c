@@ -78,6 +78,7 @@ static qb_status add_way(qb_ctx *cx, const qb_project *project, const char *text
                        text);
     qb_precision_spec(&precision, spec);
     QB_TRY(qb_stage_source_load(cx, project, s->graph, precision.recover, source));
+    qb_stage_check_preparation(cx, project, source->table);
     s->n_ways++;
     QB_TRY(qb_stage_way(cx, project, source, &precision, way));
     way->name = s->name[s->n_ways - 1] = qb_strdup(cx, text);

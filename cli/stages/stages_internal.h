@@ -93,7 +93,7 @@ qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *da
 /* Names of model, data, decoder and methods, as text that can be shown. */
 qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project,
                               const qb_candidates *candidates, const char *data,
-                              const qb_dataset *dataset, qb_run *run);
+                              const qb_loader_options *loader, qb_run *run);
 
 /* The warning that ranges were chosen on the data that are scored. */
 qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *run);
