@@ -96,6 +96,11 @@ expect 0 python3 scores.py
 # What was measured for another search is not taken for this one.
 expect 1 "${search[@]}" --min-agreement 99 --resume --samples 20
 complains 'is of another search: its (threads|samples|samples_hash) is'
+mkdir kept && cp -r test kept
+for image in test/star/*.png; do cp test/ring/0000.png "$image"; done
+expect 1 "${search[@]}" --min-agreement 99 --resume --threads 1
+complains 'is of another search: its samples_content is'
+rm -r test && mv kept/test test
 echo '{"schema":"other"}' >model.search.part
 expect 1 "${search[@]}" --min-agreement 99 --resume
 complains 'not the cache of a search'
