@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "datasets_internal.h"
 #include "kernels/ref.h"
 
@@ -398,7 +399,7 @@ static qb_status start_threads(qb_ctx *cx, qb_loader *l) {
         worker *w = &l->workers[i];
         w->loader = l;
         qb_ctx_child(cx, &w->cx);
-        int error = pthread_create(&w->thread, NULL, worker_main, w);
+        int error = qb_thread_start(&w->thread, worker_main, w);
         if (error == 0) {
             l->n_workers++;
         } else if (i == 0) {
