@@ -111,13 +111,11 @@ qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *da
     return qb_dataset_open(cx, inside ? data : project->targets, &options, out);
 }
 
-/* By the settings, or by what the calibration says it was made from: the same samples, or the same
- * place. Rows without a calibration have nothing to flatter them. */
-static bool scores_on_calibration(const qb_project *project, const qb_table *table,
-                                  const char *data, const qb_run *run) {
+bool qb_stage_scores_on_calibration(const qb_project *project, const qb_table *table,
+                                    const char *data, qb_hash scored) {
     char part[QB_PART_TEXT];
     if (!table) return false;
-    if (qb_hash_equal(table->data_hash, run->data_hash)) return true;
+    if (qb_hash_equal(table->data_hash, scored)) return true;
     if (qb_project_scores_on_calibration(project)) return true;
     const char *set = table->dataset ? table->dataset : "";
     const char *drawn = strrchr(set, '['); /* which part of it, see qb_part_text */
@@ -222,7 +220,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     QB_TRY(resolve_auto(cx, table, run));
     QB_TRY(warn_of_numbers(cx, project, c->graph, dataset, run));
     QB_TRY(warn_of_preparation(cx, c, loader, run));
-    if (scores_on_calibration(project, table, data, run))
+    if (qb_stage_scores_on_calibration(project, table, data, run->data_hash))
         QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
     if (table) {
         run->calibrated_on = qb_strdup(cx, table->dataset);

@@ -45,18 +45,26 @@ static json_t *ways_json(const qb_searched *s) {
     return list;
 }
 
-/* What the samples are, in their order; those that cannot be read are left out of scores, too. */
-static qb_status content_of(qb_ctx *cx, const qb_loader_options *loader, qb_hash *out) {
+/* What the samples are, in their order, and as a calibration tells them; those that cannot be read
+ * are left out of scores, too. */
+static qb_status content_of(qb_ctx *cx, const qb_loader_options *loader, qb_hash *out,
+                            qb_hash *scored) {
     const int64_t n = qb_dataset_count(loader->dataset);
+    qb_loader_progress all = {0};
     QB_FREED qb_hash *hash = qb_alloc(cx, (size_t)n + 1, sizeof *hash);
     if (!hash) return cx->code;
     for (int64_t i = 0; i < n; i++) {
         QB_TRY(qb_check_cancel(cx));
-        if (qb_loader_sample_hash(cx, loader, i, &hash[i]) != QB_OK) {
-            if (cx->code == QB_STATUS_NOMEM) return cx->code;
+        if (qb_loader_sample_hash(cx, loader, i, &hash[i]) == QB_OK) {
+            qb_hash_sum(&all.sum, hash[i]);
+            all.samples++;
+        } else if (cx->code == QB_STATUS_NOMEM) {
+            return cx->code;
+        } else {
             qb_ctx_clear(cx);
         }
     }
+    *scored = qb_loader_progress_hash(&all);
     *out = qb_hash_bytes(hash, (size_t)n * sizeof *hash);
     return QB_OK;
 }
@@ -66,10 +74,16 @@ static json_t *origin_json(qb_ctx *cx, const qb_project *project, const qb_searc
                            const qb_loader_options *loader) {
     const qb_split part = qb_project_split(project, s->data, true);
     char preparation[1024];
-    qb_hash digest, content;
+    qb_hash digest, content, scored;
     if (qb_dataset_digest(cx, loader->dataset, &digest) != QB_OK ||
-        content_of(cx, loader, &content) != QB_OK)
+        content_of(cx, loader, &content, &scored) != QB_OK)
         return NULL;
+    if (qb_stage_scores_on_calibration(project, s->source->table, s->data, scored))
+        qb_warn(
+            cx,
+            "scored on %s, the data that the ranges were chosen on: the numbers flatter; name a "
+            "held-out set (--data, data.evaluation)",
+            s->data);
     QB_FREED char *cpu = qb_processor_name(cx);
     return json_pack(
         "{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:I, "

@@ -112,6 +112,14 @@ says '^way 2: int8\+recover'
 grep -q '"way": "int8+recover"' model.search.json || fail 'the second way was not looked at'
 expect 0 "$QB_BUILD/tests/json_check" "$schemas/search.json" model.search.json
 
+# The calibration's own samples flatter.
+! grep -q 'flatter' "$work/.err" || fail 'held-out samples are taken for those of the calibration'
+expect 0 "$QBENCH" search --model model.onnx --data calib --samples 20 --max-drop 100 --time-budget 1 --no-figures -o flattered
+complains 'warning: scored on calib, the data that the ranges were chosen on'
+cp -r calib copied
+expect 0 "$QBENCH" search --model model.onnx --data copied --max-drop 100 --time-budget 1 --no-figures -o flattered
+complains 'warning: scored on copied, the data that the ranges were chosen on'
+
 # Limits that nothing keeps; options that make no sense.
 rm -f model.search.qbe model.search.part
 expect 3 "${search[@]}" --max-latency 0.000001 --time-budget 1
