@@ -1,7 +1,8 @@
 #include "each.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
+
+#include "thread.h"
 
 typedef struct team {
     qb_each_fn fn;
@@ -41,8 +42,7 @@ qb_status qb_each(qb_ctx *cx, int32_t n, qb_each_fn fn, void *user) {
         all[i].number = i;
         qb_ctx_child(cx, &all[i].cx);
         /* The last share, and that of a thread that cannot start, is done here. */
-        all[i].started =
-            i < workers - 1 && pthread_create(&all[i].thread, NULL, work, &all[i]) == 0;
+        all[i].started = i < workers - 1 && qb_thread_start(&all[i].thread, work, &all[i]) == 0;
         if (!all[i].started) work(&all[i]);
     }
     for (int i = 0; i < workers; i++) {

@@ -81,7 +81,7 @@ bool qb_processor_has_vbmi(void) { return qb_processor_has(QB_TIER_AVX512) && ma
 
 qb_status qb_processor_check(qb_ctx *cx) {
     const char *text = getenv("QB_CPU");
-    if (!text || named(text) < QB_TIER_COUNT) return QB_OK;
+    if (!text || text[0] == '\0' || named(text) < QB_TIER_COUNT) return QB_OK;
     return qb_fail(cx, QB_STATUS_INVALID,
                    "environment variable QB_CPU: expected scalar, avx2, avx2-vnni, avx512, "
                    "avx512-vnni or avx512-bf16, got '%s'",

@@ -2,6 +2,7 @@
  *
  * The environment variable QB_CPU names the highest tier to use ("avx2"), for tests and for
  * measuring what another processor would do; the processor's own tier is the highest in any case.
+ * Empty is as not set.
  */
 #ifndef QB_BASE_PROCESSOR_H
 #define QB_BASE_PROCESSOR_H
@@ -29,8 +30,8 @@ typedef enum qb_tier {
 bool qb_processor_has(qb_tier tier);
 /* The highest one. */
 qb_tier qb_processor_tier(void);
-/* The highest one that QB_CPU allows, whatever the processor has; QB_TIER_COUNT where it is not
- * set. */
+/* The highest one that QB_CPU allows, whatever the processor has; QB_TIER_COUNT where it says
+ * nothing. */
 qb_tier qb_processor_limit(void);
 /* Width of the vectors that loops use (base/vector_loop.h): 64, 32 or 16 bytes. What QB_CPU says at
  * the first call holds. */
@@ -40,6 +41,6 @@ bool qb_processor_has_vbmi(void);
 const char *qb_tier_text(qb_tier tier);
 const char *qb_tier_features(qb_tier tier); /* "avx512f avx512bw ..." */
 
-/* QB_STATUS_INVALID when QB_CPU is set to something that is no tier. */
+/* QB_STATUS_INVALID when QB_CPU says something that is no tier. */
 qb_status qb_processor_check(qb_ctx *cx);
 #endif

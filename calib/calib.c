@@ -1,5 +1,7 @@
 #include "calib/calib.h"
 
+#include <string.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "calib/checkpoint.h"
@@ -37,7 +39,8 @@ static qb_status save_progress(qb_ctx *cx, void *user, const qb_loader_progress 
     QB_TRY(qb_gather_table(cx, &c->gather, &table));
     qb_status status = describe(cx, c, table);
     if (status == QB_OK)
-        status = qb_checkpoint_save(cx, c->options->checkpoint, c->plan, progress, table);
+        status = qb_checkpoint_save(cx, c->options->checkpoint, c->plan, progress, c->loader.seen,
+                                    table);
     qb_table_free(table);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "save the checkpoint");
 }
@@ -50,7 +53,15 @@ static qb_status resume(qb_ctx *cx, calibration *c) {
         return QB_OK;
     }
     QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
-    QB_TRY(qb_checkpoint_load(cx, path, c->plan, &c->loader.start, &table));
+    QB_FREED uint64_t *seen = NULL;
+    QB_TRY(qb_checkpoint_load(cx, path, c->plan, &c->loader.start, &seen, &table));
+    const int64_t n = c->loader.start.next;
+    if (n > qb_dataset_count(c->loader.dataset))
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: damaged: it is behind %lld samples of %lld", path,
+                       (long long)n, (long long)qb_dataset_count(c->loader.dataset));
+    QB_TRY_WRAP(cx, qb_loader_check_seen(cx, &c->loader, seen, n),
+                "%s: what it was made from has changed: remove it, or run without --resume", path);
+    memcpy(c->loader.seen, seen, (size_t)n * sizeof *seen);
     qb_info(cx, "going on at sample %lld of %lld", (long long)c->loader.start.next + 1,
             (long long)qb_dataset_count(c->loader.dataset));
     return qb_gather_add(cx, &c->gather, table);
@@ -143,6 +154,9 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
                          &c.gather));
     tell_memory(cx, &c);
     if (options->checkpoint) {
+        const int64_t n = qb_dataset_count(c.loader.dataset);
+        c.loader.seen = qb_alloc(cx, (size_t)n + 1, sizeof *c.loader.seen);
+        if (!c.loader.seen) QB_GO(cx->code);
         c.plan = qb_checkpoint_plan(graph->hash, &c.loader, options->per_channel);
         QB_GO(resume(cx, &c));
     }
@@ -157,6 +171,7 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     table = NULL;
 out:
     qb_table_free(table);
+    qb_free(c.loader.seen);
     qb_gather_release(&c.gather);
     qb_graph_free(c.apart);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "calibrate");

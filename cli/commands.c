@@ -99,9 +99,10 @@ static qb_status check_json(qb_ctx *cx, const qb_common *options) {
 /* What the option at `i` lets be written, NULL where it is no such option; *n: the length of its
  * name in the word. */
 static const char *output_at(int argc, char **argv, int i, size_t *n) {
-    static const char *const names[] = {"--output",          "--json",        "--dot",
-                                        "--junit",           "--exportTimes", "--exportProfile",
-                                        "--exportLayerInfo", "--exportOutput"};
+    static const char *const names[] = {"--output",          "--json",         "--dot",
+                                        "--junit",           "--exportTimes",  "--exportProfile",
+                                        "--exportLayerInfo", "--exportOutput", "--saveEngine",
+                                        "--timingCacheFile"};
     const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : "";
     if (word[0] == '-' && word[1] != '-') { /* -o FILE, -oFILE, -qo FILE */
         *n = 1 + strspn(word + 1, "qv") + 1;
@@ -176,6 +177,28 @@ static qb_status check_no_sidecar(qb_ctx *cx, int n, const char *option, const c
                    model);
 }
 
+/* Is the output what this word names, be it in a list of NAME:FILE? The piece in *piece, new memory
+ * (NULL: it is not). */
+static qb_status find_read(qb_ctx *cx, const char *to, const char *word, char **piece) {
+    *piece = NULL;
+    if (qb_path_is_same(to, word)) {
+        *piece = qb_strdup(cx, word);
+        return *piece ? QB_OK : cx->code;
+    }
+    for (const char *at = word; *at && !*piece;) {
+        const size_t n = strcspn(at, ",");
+        const char *colon = memchr(at, ':', n), *file = colon ? colon + 1 : at;
+        *piece = qb_format(cx, "%.*s", (int)(at + n - file), file);
+        if (!*piece) return cx->code;
+        if (!qb_path_is_same(to, *piece)) {
+            qb_free(*piece);
+            *piece = NULL;
+        }
+        at += n + (at[n] == ',');
+    }
+    return QB_OK;
+}
+
 /* Fails where an output would replace a file that the same command line gives to be read, or
  * another output. */
 static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
@@ -198,9 +221,10 @@ static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, 
             const char *value = *argv[k] == '-' ? strchr(argv[k], '=') : NULL;
             const char *from = value ? value + 1 : argv[k];
             const bool follows = output_at(argc, argv, k - 1, &m) == argv[k];
-            const bool reads = !output_at(argc, argv, k, &m) && !follows;
-            if (reads && qb_path_is_same(to, from))
-                return would_replace(cx, (int)n, argv[i], to, from);
+            if (output_at(argc, argv, k, &m) || follows) continue;
+            QB_FREED char *piece = NULL;
+            QB_TRY(find_read(cx, to, from, &piece));
+            if (piece) return would_replace(cx, (int)n, argv[i], to, piece);
         }
     }
     return QB_OK;

@@ -114,7 +114,8 @@ int main(int argc, char **argv) {
     qb_log log;
     hold_standard_streams();
     qb_ctx_init(&cx);
-    qb_log_init(&log, stderr, QB_LEVEL_INFO, getenv("NO_COLOR") != NULL);
+    const char *no_color = getenv("NO_COLOR"); /* empty: no wish, see no-color.org */
+    qb_log_init(&log, stderr, QB_LEVEL_INFO, no_color && *no_color);
     cx.log = &log;
     qb_signals_init(&cx);
     const int code = run(&cx, argc, argv);

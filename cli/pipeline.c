@@ -98,7 +98,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     options.n_candidates = c.n;
     options.targets = targets;
     QB_TRY(qb_compare(cx, &options, &run));
-    QB_TRY(qb_compare_describe(cx, project, &c, data, dataset, run));
+    QB_TRY(qb_compare_describe(cx, project, &c, data, &options.loader, run));
     if (settings->layers) QB_TRY(qb_compare_suggest(cx, project, run));
     *out = run;
     run = NULL;

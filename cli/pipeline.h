@@ -50,6 +50,8 @@ qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph 
  * checks that it belongs to the graph. */
 qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                          qb_table **out);
+/* Warns where the project prepares images otherwise than those that the table was made from. */
+void qb_stage_check_preparation(qb_ctx *cx, const qb_project *project, const qb_table *table);
 /* Where the spec asks for floats in f16 and there is a calibration of the model, the graph's values
  * get its magnitudes (qb_table_note_largest). One that cannot be used is a warning. */
 qb_status qb_stage_note_largest(qb_ctx *cx, const qb_project *project, const qb_build_spec *spec,

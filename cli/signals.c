@@ -144,11 +144,20 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
 }
 
 void qb_signals_init(qb_ctx *cx) {
+    static const int handled[] = {SIGINT,  SIGTERM, SIGHUP,  SIGALRM, SIGBUS,
+                                  SIGABRT, SIGPIPE, SIGXFSZ, SIGCHLD};
     const struct sigaction stop = {.sa_handler = on_interrupt}, limit = {.sa_handler = on_limit},
                            abort = {.sa_handler = on_abort},
                            bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
     struct sigaction hangup;
     cx->cancel = &interrupted;
+    /* Whoever starts this program may have blocked signals for itself, or have no use for the ends
+     * of its children; both are handed down. */
+    sigset_t own;
+    sigemptyset(&own);
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) sigaddset(&own, handled[i]);
+    sigprocmask(SIG_UNBLOCK, &own, NULL);
+    signal(SIGCHLD, SIG_DFL);
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* not with nohup */

@@ -10,10 +10,11 @@ const qb_topic qb_topics[] = {
      "3    a check did not hold: an accuracy drop over the limit, a failed test case\n"
      "130  interrupted by Ctrl-C or SIGTERM; files written before are whole\n"},
     {"environment", "environment variables",
-     "NO_COLOR           set: messages without color\n"
+     "NO_COLOR           set and not empty: messages without color\n"
      "PATH               gnuplot is looked up in it when charts are drawn\n"
      "QB_CPU             scalar, avx2, avx2-vnni, avx512, avx512-vnni or avx512-bf16:\n"
-     "                   kernels of no more than that; oneDNN is held to it as well\n"
+     "                   kernels of no more than that; oneDNN is held to it as well;\n"
+     "                   empty: as not set\n"
      "QBENCH_VERIFY_KEY  the key that --require-signature checks engine files with\n"
      "SOURCE_DATE_EPOCH  the date in records and pages, in seconds since 1970\n"
      "TMPDIR             where other GPUs' engines and Chromium's files lie meanwhile\n"},

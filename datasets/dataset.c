@@ -328,3 +328,26 @@ qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, 
     if (hash) *hash = content;
     return QB_OK;
 }
+
+/* As qb_dataset_read_file tells it. */
+static qb_status hash_file(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                           qb_hash *hash) {
+    QB_FREED char *path = qb_path_join(cx, dataset->root, sample->name);
+    if (!path) return cx->code;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
+    QB_TRY(qb_map_open(cx, path, &map));
+    *hash = qb_hash_bytes(map.data, map.size);
+    return QB_OK;
+}
+
+qb_status qb_dataset_hash(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_hash *hash) {
+    QB_TRY(check_read(cx, dataset, index, false));
+    const qb_sample *sample = &dataset->sample[index];
+    if (dataset->format->read == qb_dataset_read_file || dataset->truth)
+        return hash_file(cx, dataset, sample, hash);
+    if (dataset->format->read == qb_shards_read) return qb_shards_hash(cx, dataset, sample, hash);
+    qb_image image = {0};
+    const qb_status status = dataset->format->read(cx, dataset, sample, &image, hash);
+    qb_image_release(&image);
+    return status;
+}

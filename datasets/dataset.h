@@ -127,6 +127,8 @@ bool qb_dataset_has_targets(const qb_dataset *dataset);
 /* Ground truth of boxes and masks; NULL where there is none. The sample's image in it. */
 const qb_coco *qb_dataset_truth(const qb_dataset *dataset);
 int32_t qb_dataset_truth_image(const qb_dataset *dataset, int64_t index);
+/* The hash alone, without decoding where the bytes are stored as an image file. */
+qb_status qb_dataset_hash(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_hash *hash);
 /* Does each image have a mask of classes? */
 bool qb_dataset_has_masks(const qb_dataset *dataset);
 /* The class of each pixel of the sample's image, 255 where it does not count; release *out. A mask

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "datasets_internal.h"
 #include "kernels/ref.h"
 
@@ -398,7 +399,7 @@ static qb_status start_threads(qb_ctx *cx, qb_loader *l) {
         worker *w = &l->workers[i];
         w->loader = l;
         qb_ctx_child(cx, &w->cx);
-        int error = pthread_create(&w->thread, NULL, worker_main, w);
+        int error = qb_thread_start(&w->thread, worker_main, w);
         if (error == 0) {
             l->n_workers++;
         } else if (i == 0) {
@@ -488,7 +489,10 @@ static void deliver(qb_loader *l, slot *s, qb_batch *out) {
     if (rest && s->data) memset(s->data + (size_t)s->n * l->sample_size, 0, rest * l->sample_size);
     s->state = SLOT_HELD;
     l->delivered++;
-    for (int32_t i = 0; i < s->n; i++) qb_hash_sum(&l->progress.sum, s->hash[i]);
+    for (int32_t i = 0; i < s->n; i++) {
+        qb_hash_sum(&l->progress.sum, s->hash[i]);
+        if (l->options.seen) l->options.seen[s->index[i]] = key_of(&s->hash[i]);
+    }
     l->progress.samples += s->n;
     l->progress.skipped = s->skipped;
     l->progress.blank += s->blank;
@@ -574,4 +578,59 @@ qb_hash qb_loader_hash(const qb_loader *loader) {
     qb_loader_progress progress;
     qb_loader_progress_of(loader, &progress);
     return qb_loader_progress_hash(&progress);
+}
+
+/* ---- what was seen before ---- */
+
+static void free_inputs(qb_tensor input[QB_INPUTS_MAX]) {
+    for (int32_t i = 0; i < QB_INPUTS_MAX; i++) qb_free(input[i].data);
+}
+
+qb_status qb_loader_sample_hash(qb_ctx *cx, const qb_loader_options *options, int64_t index,
+                                qb_hash *out) {
+    qb_tensor input[QB_INPUTS_MAX] = {0};
+    cell c = {.sample = index, .input = input};
+    if (!qb_dataset_has_tensors(options->dataset))
+        return qb_dataset_hash(cx, options->dataset, index, out);
+    const qb_status status = decode_tensors(cx, options, &c);
+    free_inputs(input);
+    if (status == QB_OK) *out = c.hash;
+    return status;
+}
+
+/* One that could not be used before must still be of no use: otherwise it would be left out for
+ * what it no longer is. */
+static qb_status check_skipped(qb_ctx *cx, const qb_loader_options *o, int64_t index) {
+    qb_tensor input[QB_INPUTS_MAX] = {0};
+    cell c = {.sample = index, .input = input};
+    const bool tensors = qb_dataset_has_tensors(o->dataset);
+    const qb_status status = tensors ? decode_tensors(cx, o, &c) : decode_image(cx, o, &c);
+    free_inputs(input);
+    if (status == QB_OK) {
+        qb_image_release(&c.image);
+        return qb_fail(cx, QB_STATUS_MISMATCH, "it could not be read before, and now it can");
+    }
+    if (!is_skippable(status)) return status;
+    qb_ctx_clear(cx);
+    return QB_OK;
+}
+
+static qb_status check_one(qb_ctx *cx, const qb_loader_options *o, int64_t index, uint64_t seen) {
+    qb_hash hash;
+    QB_TRY(qb_check_cancel(cx));
+    if (seen == 0) return check_skipped(cx, o, index);
+    QB_TRY(qb_loader_sample_hash(cx, o, index, &hash));
+    if (key_of(&hash) == seen) return QB_OK;
+    return qb_fail(cx, QB_STATUS_MISMATCH, "it is another one than when it was read");
+}
+
+qb_status qb_loader_check_seen(qb_ctx *cx, const qb_loader_options *options, const uint64_t *seen,
+                               int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        const qb_status status = check_one(cx, options, i, seen[i]);
+        if (status == QB_STATUS_CANCELLED) return status;
+        if (status != QB_OK)
+            return qb_wrap(cx, "sample '%s'", qb_dataset_sample_name(options->dataset, i));
+    }
+    return QB_OK;
 }

@@ -130,6 +130,8 @@ typedef struct qb_loader_options {
     int32_t prefetch;         /* batches decoded ahead, >= 1: memory is bounded by them */
     bool strict;              /* a corrupt sample is an error; otherwise named, counted, skipped */
     qb_loader_progress start; /* goes on from here; zeroed: at the beginning */
+    uint64_t *seen; /* [samples of the dataset] gets what was delivered, by number: the first 64
+                       bits of each one's hash, nothing where it was skipped. NULL: not asked */
 } qb_loader_options;
 
 /* One batch: `n` samples (fewer at the end), filled without gaps in dataset order. The memory
@@ -169,10 +171,23 @@ qb_hash qb_loader_hash(const qb_loader *loader);
 void qb_loader_progress_of(const qb_loader *loader, qb_loader_progress *out);
 /* The hash that belongs to a progress (see qb_loader_hash). */
 qb_hash qb_loader_progress_hash(const qb_loader_progress *progress);
+/* The hash of one sample, as a loader with these options would tell it; images are not decoded. */
+qb_status qb_loader_sample_hash(qb_ctx *cx, const qb_loader_options *options, int64_t index,
+                                qb_hash *out);
+/* Are the first n samples still those that `seen` tells? They are read again, images without being
+ * decoded. QB_STATUS_MISMATCH names the first one that is not. */
+qb_status qb_loader_check_seen(qb_ctx *cx, const qb_loader_options *options, const uint64_t *seen,
+                               int64_t n);
 /* How samples become inputs, as text that is the same for the same preparation: "tensors", or
  * "RGB, resize short_side 256 bilinear, crop 224x224, mean 0 0 0, std 1 1 1, input 224x224", with
  * ", decoder nvjpeg" behind it where the processor does not decode the images. */
 char *qb_loader_text(const qb_loader_options *options, char *text, size_t n);
+/* The part of it that the settings alone say: without input and decoder. */
+char *qb_preprocess_text(const qb_preprocess *p, char *text, size_t n);
+/* What differs between two such texts, "color RGB, now BGR; crop 224x224, now none", into text[n];
+ * returns whether anything does. What one of them does not say, tensors, decoders, and how images
+ * were brought to the input's size where one side took them as they were, are no difference. */
+bool qb_preprocess_differs(const char *before, const char *now, char *text, size_t n);
 /* Stops the threads, also in the middle. No other thread may still use the loader. */
 void qb_loader_free(qb_loader *loader); /* accepts NULL */
 QB_RELEASE_AT(qb_loader, qb_loader_free)

@@ -153,13 +153,8 @@ qb_status qb_preprocess_check(qb_ctx *cx, const qb_preprocess *p, const qb_image
         p->crop_width ? ", crop" : "", width, height);
 }
 
-char *qb_loader_text(const qb_loader_options *o, char *text, size_t n) {
-    const qb_preprocess *p = &o->preprocess;
+char *qb_preprocess_text(const qb_preprocess *p, char *text, size_t n) {
     char resize[128] = "", crop[48] = "";
-    if (qb_dataset_has_tensors(o->dataset)) {
-        snprintf(text, n, "tensors");
-        return text;
-    }
     const char *mode = qb_resize_mode_text(p->resize), *filter = qb_filter_text(p->filter);
     if (p->resize == QB_RESIZE_SHORT_SIDE || p->resize == QB_RESIZE_LONGER_SIDE)
         snprintf(resize, sizeof resize, ", resize %s %d %s%s", mode, p->resize_width, filter,
@@ -179,15 +174,76 @@ char *qb_loader_text(const qb_loader_options *o, char *text, size_t n) {
         used += snprintf(text + used, n - (size_t)used, grey ? ", %s %.9g" : ", %s %.9g %.9g %.9g",
                          k == 0 ? "mean" : "std", (double)v[0], (double)v[1], (double)v[2]);
     }
-    if (used > 0 && (size_t)used < n)
-        used += snprintf(text + used, n - (size_t)used, ", input %dx%d%s", o->width, o->height,
-                         p->channels_last ? " NHWC" : "");
+    return text;
+}
+
+char *qb_loader_text(const qb_loader_options *o, char *text, size_t n) {
+    const qb_preprocess *p = &o->preprocess;
+    if (qb_dataset_has_tensors(o->dataset)) {
+        snprintf(text, n, "tensors");
+        return text;
+    }
+    qb_preprocess_text(p, text, n);
+    size_t used = strlen(text);
+    if (used + 1 < n)
+        used += (size_t)snprintf(text + used, n - used, ", input %dx%d%s", o->width, o->height,
+                                 p->channels_last ? " NHWC" : "");
     /* Only where pixels differ from the usual ones: what was recorded before stays the same text.
      */
     const char *decoder = qb_dataset_decoder(o->dataset);
-    if (used > 0 && (size_t)used < n && strcmp(decoder, "cpu") != 0)
-        snprintf(text + used, n - (size_t)used, ", decoder %s", decoder);
+    if (used < n && strcmp(decoder, "cpu") != 0)
+        snprintf(text + used, n - used, ", decoder %s", decoder);
     return text;
+}
+
+/* A part of a preparation's text. */
+typedef struct piece {
+    const char *text;
+    int length;
+} piece;
+
+/* What the text says behind this word, up to the comma; NULL where it says nothing. The color comes
+ * first, without a word. */
+static piece find_piece(const char *text, const char *key) {
+    const bool color = strcmp(key, "color") == 0;
+    const size_t n = color ? 0 : strlen(key) + 1;
+    for (const char *at = text;;) {
+        const char *end = strstr(at, ", ");
+        if (!end) end = at + strlen(at);
+        if (color || (strncmp(at, key, n - 1) == 0 && at[n - 1] == ' '))
+            return (piece){at + n, (int)(end - at - (ptrdiff_t)n)};
+        if (*end == '\0') return (piece){NULL, 0};
+        at = end + 2;
+    }
+}
+
+/* Images that had the input's size were brought to it before, in a way that nothing tells. */
+static bool takes_as_they_are(const char *text) {
+    const piece input = find_piece(text, "input");
+    int width = 1, height = 1;
+    if (input.text) sscanf(input.text, "%9dx%9d", &width, &height);
+    return !find_piece(text, "resize").text && !find_piece(text, "crop").text && width > 0 &&
+           height > 0;
+}
+
+bool qb_preprocess_differs(const char *before, const char *now, char *text, size_t n) {
+    static const char *const key[] = {"resize", "crop", "color", "mean", "std", "input"};
+    const bool sized = !takes_as_they_are(before) && !takes_as_they_are(now);
+    size_t used = 0;
+    text[0] = '\0';
+    if (strcmp(before, "tensors") == 0 || strcmp(now, "tensors") == 0) return false;
+    for (size_t i = 0; i < COUNT(key); i++) {
+        piece a = find_piece(before, key[i]), b = find_piece(now, key[i]);
+        const bool may_lack = i < 2;
+        if (may_lack ? !sized : !a.text || !b.text) continue;
+        if (!a.text) a = (piece){"none", 4};
+        if (!b.text) b = (piece){"none", 4};
+        if (a.length == b.length && memcmp(a.text, b.text, (size_t)a.length) == 0) continue;
+        if (used + 1 < n)
+            used += (size_t)snprintf(text + used, n - used, "%s%s %.*s, now %.*s", used ? "; " : "",
+                                     key[i], a.length, a.text, b.length, b.text);
+    }
+    return used > 0;
 }
 
 void qb_frame_replace(qb_frame *frame, qb_image *image) {

@@ -289,8 +289,9 @@ static qb_status read_bytes(qb_ctx *cx, const state *st, const qb_stretch *where
     return status;
 }
 
-qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
-                         qb_image *out, qb_hash *hash) {
+/* `decode`: else *out holds nothing but what is told from the bytes without decoding. */
+static qb_status read_sample(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                             bool decode, qb_image *out, qb_hash *hash) {
     const state *st = dataset->state;
     const qb_stretch *where = &st->sample[sample->position];
     QB_FREED uint8_t *bytes = NULL;
@@ -301,6 +302,20 @@ qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample 
     out->pixel = NULL;
     if (st->kind->extract) QB_TRY(st->kind->extract(cx, sample->name, bytes, n, &from, &n, out));
     *hash = qb_hash_bytes(from, n);
-    if (!out->pixel) QB_TRY(qb_decoder_decode(cx, dataset->decoder, sample->name, from, n, out));
+    if (decode && !out->pixel)
+        QB_TRY(qb_decoder_decode(cx, dataset->decoder, sample->name, from, n, out));
     return QB_OK;
+}
+
+qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                         qb_image *out, qb_hash *hash) {
+    return read_sample(cx, dataset, sample, true, out, hash);
+}
+
+qb_status qb_shards_hash(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                         qb_hash *hash) {
+    qb_image image = {0};
+    const qb_status status = read_sample(cx, dataset, sample, false, &image, hash);
+    qb_image_release(&image);
+    return status;
 }

@@ -65,6 +65,9 @@ qb_status qb_shards_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *label
                          const qb_shard_kind *kind);
 qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                          qb_image *out, qb_hash *hash);
+/* The hash that it tells. */
+qb_status qb_shards_hash(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                         qb_hash *hash);
 void qb_shards_close(qb_dataset *dataset);
 
 #endif

@@ -14,6 +14,7 @@ typedef struct qb_engine_origin {
     const char *precision;   /* "int8:entropy" */
     const char *calibration; /* the calibration's method */
     qb_hash data_hash;       /* of the calibration data; zero: none */
+    const char *prepared;    /* how those became inputs, as text */
     const char *options;     /* more of the command that builds it: "--batch 4"; NULL: none */
     /* Where else than here the file is to load. Either keeps the weights as the model has them, and
      * they are packed at every load; where something differs, kernels are chosen anew. */

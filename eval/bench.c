@@ -1,12 +1,12 @@
 #include "eval/bench.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #define PROFILE_WARMUP 2
 
@@ -192,7 +192,7 @@ static qb_status run_streams(qb_ctx *cx, session *shared, stream *streams, int32
     }
     pthread_mutex_lock(&shared->gate);
     while (running < n - 1 &&
-           pthread_create(&streams[running].thread, NULL, stream_main, &streams[running]) == 0)
+           qb_thread_start(&streams[running].thread, stream_main, &streams[running]) == 0)
         running++;
     if (running < n - 1) {
         shared->failed = 1;

@@ -77,10 +77,11 @@ typedef struct qb_candidate {
     const char *file; /* an engine file to load instead of building from the graph, whose inputs and
                          outputs it has; NULL: none */
     qb_hash
-        calibrated_on;  /* with it: of the samples that its ranges were chosen on; zero: unknown */
-    qb_build_spec spec; /* but for shapes and threads */
-    qb_devices devices; /* for backends that begin with a device: accuracy is measured on all of
-                           them (none: spec.device), the rest on spec.device */
+        calibrated_on; /* with it: of the samples that its ranges were chosen on; zero: unknown */
+    const char *prepared; /* how those became inputs (qb_loader_text); NULL: not known */
+    qb_build_spec spec;   /* but for shapes and threads */
+    qb_devices devices;   /* for backends that begin with a device: accuracy is measured on all of
+                             them (none: spec.device), the rest on spec.device */
 } qb_candidate;
 
 typedef struct qb_compare_options {

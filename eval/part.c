@@ -409,6 +409,7 @@ static qb_status score(qb_ctx *cx, content *c, const qb_part *const *part, int32
     QB_GO(qb_warnings_derive(cx, run));
     QB_GO(keep_warnings(cx, before.warning, before.n_warnings, "class-numbers", run));
     QB_GO(keep_warnings(cx, before.warning, before.n_warnings, "calibration-data", run));
+    QB_GO(keep_warnings(cx, before.warning, before.n_warnings, "calibration-preprocess", run));
 out:
     for (int32_t i = 0; i < before.n_warnings; i++) {
         qb_run_warning *w = &before.warning[i];

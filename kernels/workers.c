@@ -14,6 +14,7 @@
 #endif
 
 #include "base/forks.h"
+#include "base/thread.h"
 
 /* Each thread has a share of the loop's tasks: a range of neighbouring ones, the same for every
  * loop of as many tasks, so that what one step leaves in a processor's caches is there for the
@@ -155,7 +156,7 @@ qb_status qb_workers_create(qb_ctx *cx, int threads, qb_workers **out) {
         struct member *m = &w->member[w->n_started];
         m->team = w;
         m->index = w->n_started + 1;
-        const int error = pthread_create(&m->thread, NULL, member_main, m);
+        const int error = qb_thread_start(&m->thread, member_main, m);
         if (error == 0) continue;
         status = qb_fail(cx, QB_STATUS_NOMEM, "cannot start %d worker threads: %s", threads - 1,
                          strerror(error));

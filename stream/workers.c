@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 
 typedef struct shared {
     const qb_stream_workers_options *options;
@@ -128,7 +129,7 @@ static qb_status start_workers(qb_ctx *cx, shared *s, worker *workers) {
         w->shared = s;
         w->number = i;
         qb_ctx_child(cx, &w->cx);
-        const int error = pthread_create(&w->thread, NULL, worker_main, w);
+        const int error = qb_thread_start(&w->thread, worker_main, w);
         if (error != 0)
             return qb_fail(cx, QB_STATUS_NOMEM, "cannot start worker thread %d: %s", i,
                            strerror(error));

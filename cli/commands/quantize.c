@@ -87,6 +87,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_TRY(recover(cx, o, &project, graph));
     QB_TRY(qb_stage_source_load(cx, &project, graph, o->recover.n > 0, &source));
+    qb_stage_check_preparation(cx, &project, source.table);
     qb_quant_options how = qb_stage_quantization(&project, NULL, o->method);
     how.target = target;
     how.missing_stays_float = o->skip_missing;

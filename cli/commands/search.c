@@ -96,8 +96,9 @@ static qb_status write_engine(qb_ctx *cx, const qb_project *project, const qb_se
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_RELEASED(qb_built_release)
     qb_built built = {.data_hash = ranges->data_hash,
-                      .calibration = qb_strdup(cx, way->options.method)};
-    if (!precision || !built.calibration) return cx->code;
+                      .calibration = qb_strdup(cx, way->options.method),
+                      .prepared = ranges->preprocess ? qb_strdup(cx, ranges->preprocess) : NULL};
+    if (!precision || cx->code != QB_OK) return cx->code;
     spec.check = project->spec.check;
     QB_TRY(qb_space_quantize(cx, s->space, a, &graph));
     QB_TRY(qb_engine_build(cx, graph, &spec, &built.engine));

@@ -81,6 +81,8 @@ static void print(const json_t *tags, bool steps) {
            text(tags, "model_hash"));
     if (json_is_string(json_object_get(tags, "calibration")))
         printf("calibration %s, data %s\n", text(tags, "calibration"), text(tags, "data_hash"));
+    if (json_is_string(json_object_get(tags, "prepared")))
+        printf("prepared    %s\n", text(tags, "prepared"));
     printf("built by    qbench %s, %s, %d threads\n", text(built, "qbench"),
            text(built, "libraries"), (int)json_integer_value(json_object_get(built, "threads")));
     print_target(built);

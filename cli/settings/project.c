@@ -290,10 +290,16 @@ static qb_status config_size(qb_ctx *cx, const qb_project *p, const char *key, i
 }
 
 /* One number for all channels, or one a channel. */
-static qb_status config_channels(qb_ctx *cx, const qb_project *p, const char *key, float out[4]) {
+static qb_status config_channels(qb_ctx *cx, const qb_project *p, const char *key, int channels,
+                                 float out[4]) {
     double value[4];
     int n;
     QB_TRY(qb_config_doubles(cx, p->config, key, value, 4, &n));
+    if (n > 1 && n != channels)
+        return qb_config_fail(cx, p->config, key,
+                              channels > 1 ? "expected 1 or %d numbers, got %d"
+                                           : "expected %d number, got %d",
+                              channels, n);
     for (int i = 0; i < 4 && n > 0; i++) out[i] = (float)value[i < n ? i : n - 1];
     return QB_OK;
 }
@@ -355,8 +361,9 @@ static qb_status config_preprocess(qb_ctx *cx, qb_project *p) {
     QB_TRY(config_letterbox(cx, p, q));
     QB_TRY(config_size(cx, p, "preprocess.resize.size", &q->resize_width, &q->resize_height));
     QB_TRY(config_size(cx, p, "preprocess.crop", &q->crop_width, &q->crop_height));
-    QB_TRY(config_channels(cx, p, "preprocess.mean", q->mean));
-    QB_TRY(config_channels(cx, p, "preprocess.std", q->std));
+    const int channels = qb_preprocess_channels(q); /* by the color, which is read above */
+    QB_TRY(config_channels(cx, p, "preprocess.mean", channels, q->mean));
+    QB_TRY(config_channels(cx, p, "preprocess.std", channels, q->std));
     p->has_preprocess = true;
     if (qb_preprocess_validate(cx, q) == QB_OK) return QB_OK;
     char why[256];

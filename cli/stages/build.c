@@ -20,9 +20,12 @@ qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_prec
     if (status == QB_OK) {
         qb_graph_free(*graph);
         *graph = quantized;
+        qb_stage_check_preparation(cx, project, source.table);
         built->data_hash = source.table->data_hash;
         built->calibration = qb_strdup(cx, method);
-        if (!built->calibration) status = cx->code;
+        built->prepared = source.table->preprocess ? qb_strdup(cx, source.table->preprocess) : NULL;
+        if (!built->calibration || (source.table->preprocess && !built->prepared))
+            status = cx->code;
     }
     return status;
 }
@@ -92,7 +95,7 @@ qb_status qb_precision_refuse(qb_ctx *cx, const qb_command *command, const void 
 
 void qb_built_release(qb_built *built) {
     qb_engine_free(built->engine);
-    qb_free(built->calibration);
+    QB_FREE_ALL(built->calibration, built->prepared);
     *built = (qb_built){0};
 }
 
@@ -182,6 +185,7 @@ qb_status qb_built_save(qb_ctx *cx, const qb_project *project, const qb_build_se
                                      .precision = settings->precision,
                                      .calibration = built->calibration,
                                      .data_hash = built->data_hash,
+                                     .prepared = built->prepared,
                                      .options = options,
                                      .version_compatible = settings->version_compatible,
                                      .hardware_compatible = settings->hardware_compatible};

@@ -46,6 +46,7 @@ typedef struct qb_built {
     qb_engine *engine;
     char *calibration; /* the method of an integer engine; NULL */
     qb_hash data_hash; /* of its calibration data */
+    char *prepared;    /* how those became inputs; NULL: not known */
 } qb_built;
 
 void qb_built_release(qb_built *built);

@@ -171,6 +171,15 @@ out:
     return status;
 }
 
+void qb_stage_check_preparation(qb_ctx *cx, const qb_project *project, const qb_table *table) {
+    char now[512], difference[256];
+    if (!project->has_preprocess || !table->preprocess) return; /* what is guessed needs the data */
+    qb_preprocess_text(&project->preprocess, now, sizeof now);
+    if (qb_preprocess_differs(table->preprocess, now, difference, sizeof difference))
+        qb_warn(cx, "the ranges were chosen on images prepared otherwise: %s: calibrate again",
+                difference);
+}
+
 qb_status qb_stage_note_largest(qb_ctx *cx, const qb_project *project, const qb_build_spec *spec,
                                 qb_graph *graph) {
     qb_table *table;

@@ -9,7 +9,7 @@
 #include "eval/probe.h"
 #include "graph/dequantize.h"
 
-enum { TEXTS_EACH = 3 }; /* most that a candidate keeps */
+enum { TEXTS_EACH = 4 }; /* most that a candidate keeps */
 
 void qb_candidates_release(qb_candidates *c) {
     for (int32_t i = 0; c->quantized && i < c->n; i++) qb_graph_free(c->quantized[i]);
@@ -52,6 +52,7 @@ static qb_status describe(qb_ctx *cx, const qb_project *project, const qb_precis
                           (long long)table->samples, qb_scheme_text(how.activations),
                           how.per_tensor_weights ? "one weight scale a tensor"
                                                  : "a weight scale for each output channel"));
+    item->prepared = table->preprocess;
     return item->scheme ? QB_OK : cx->code;
 }
 
@@ -134,9 +135,11 @@ static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *p
         .kind = QB_PRECISION_INT8,
         .spec = {.backends = keep(c, qb_strdup(cx, backend ? backend : "cpu")),
                  .device = project->spec.device}};
+    const char *prepared = json_string_value(json_object_get(root, "prepared"));
     method = keep(c, qb_strdup(cx, method ? method : ""));
+    prepared = prepared ? keep(c, qb_strdup(cx, prepared)) : NULL;
     json_decref(root);
-    if (!precision.spec.backends || !method) return cx->code;
+    if (cx->code != QB_OK) return cx->code;
     if (inputs != (size_t)c->graph->n_inputs || outputs != (size_t)c->graph->n_outputs)
         return qb_fail(cx, QB_STATUS_MISMATCH,
                        "%s: expected %d inputs and %d outputs as %s has, got %zu and %zu", path,
@@ -145,6 +148,7 @@ static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *p
     *item = candidate(project, file_title(c, path), method, c->graph, &precision);
     item->file = path;
     item->calibrated_on = data;
+    item->prepared = prepared;
     c->n++;
     return QB_OK;
 }

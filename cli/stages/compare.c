@@ -111,13 +111,11 @@ qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *da
     return qb_dataset_open(cx, inside ? data : project->targets, &options, out);
 }
 
-/* By the settings, or by what the calibration says it was made from: the same samples, or the same
- * place. Rows without a calibration have nothing to flatter them. */
-static bool scores_on_calibration(const qb_project *project, const qb_table *table,
-                                  const char *data, const qb_run *run) {
+bool qb_stage_scores_on_calibration(const qb_project *project, const qb_table *table,
+                                    const char *data, qb_hash scored) {
     char part[QB_PART_TEXT];
     if (!table) return false;
-    if (qb_hash_equal(table->data_hash, run->data_hash)) return true;
+    if (qb_hash_equal(table->data_hash, scored)) return true;
     if (qb_project_scores_on_calibration(project)) return true;
     const char *set = table->dataset ? table->dataset : "";
     const char *drawn = strrchr(set, '['); /* which part of it, see qb_part_text */
@@ -160,6 +158,25 @@ qb_status qb_compare_warn_of_file(qb_ctx *cx, const char *row, qb_hash calibrate
                           row, run->dataset);
 }
 
+/* Ranges of other inputs than those that are scored: one of the two is not what the model gets
+ * where it is used. */
+static qb_status warn_of_preparation(qb_ctx *cx, const qb_candidates *c,
+                                     const qb_loader_options *loader, qb_run *run) {
+    char now[512], difference[256];
+    qb_loader_text(loader, now, sizeof now);
+    for (int32_t i = 0; i < c->n; i++) {
+        const qb_candidate *item = &c->item[i];
+        if (!item->prepared ||
+            !qb_preprocess_differs(item->prepared, now, difference, sizeof difference))
+            continue;
+        QB_TRY(qb_warning_add(cx, run, "calibration-preprocess", item->precision,
+                              "%s: its ranges were chosen on images prepared otherwise: %s: "
+                              "calibrate again, or mend the preprocessing",
+                              item->precision, difference));
+    }
+    return QB_OK;
+}
+
 /* Of all samples; those of a part wait for the others (qb_stage_merge). */
 static qb_status warn_of_content(qb_ctx *cx, const qb_candidates *c, const qb_table *table,
                                  qb_run *run) {
@@ -196,12 +213,14 @@ static qb_status describe_part(qb_ctx *cx, qb_split part, qb_run *run) {
 }
 
 qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
-                              const char *data, const qb_dataset *dataset, qb_run *run) {
+                              const char *data, const qb_loader_options *loader, qb_run *run) {
+    const qb_dataset *dataset = loader->dataset;
     const char *decoder = qb_dataset_decoder(dataset);
     const qb_table *table = table_of(c);
     QB_TRY(resolve_auto(cx, table, run));
     QB_TRY(warn_of_numbers(cx, project, c->graph, dataset, run));
-    if (scores_on_calibration(project, table, data, run))
+    QB_TRY(warn_of_preparation(cx, c, loader, run));
+    if (qb_stage_scores_on_calibration(project, table, data, run->data_hash))
         QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
     if (table) {
         run->calibrated_on = qb_strdup(cx, table->dataset);

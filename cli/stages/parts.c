@@ -40,6 +40,17 @@ static qb_status add_data(const facts *f, qb_part *part) {
     return add_hashed(f->cx, part, "data", what, digest);
 }
 
+static void add_ranges(qb_hasher *hasher, const qb_table *table) {
+    qb_hasher_update(hasher, table->data_hash.byte, sizeof(qb_hash));
+    qb_hasher_string(hasher, table->preprocess ? table->preprocess : "");
+    for (int32_t m = 0; m < table->n_methods; m++) qb_hasher_string(hasher, table->method[m]);
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        qb_hasher_string(hasher, table->entry[i].name);
+        qb_hasher_update(hasher, table->entry[i].range,
+                         (size_t)table->n_methods * sizeof *table->entry[i].range);
+    }
+}
+
 /* Each row by what it is made of: a file's content, or ranges and the data behind them. */
 static qb_status add_rows(const facts *f, qb_part *part) {
     QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
@@ -54,10 +65,10 @@ static qb_status add_rows(const facts *f, qb_part *part) {
         qb_hasher_update(hasher, c->graph->hash.byte, sizeof c->graph->hash.byte);
         if (c->file) status = qb_fingerprint_content(f->cx, hasher, c->file);
     }
+    /* Other ranges may be of the same data: by another preprocessing, or merged otherwise. */
     const qb_stage_source *const source[] = {&f->candidates->plain, &f->candidates->recovered};
     for (int k = 0; k < 2; k++)
-        if (source[k]->table)
-            qb_hasher_update(hasher, source[k]->table->data_hash.byte, sizeof(qb_hash));
+        if (source[k]->table) add_ranges(hasher, source[k]->table);
     if (status == QB_OK) status = qb_strbuf_take(f->cx, &names, &text);
     if (status == QB_OK) {
         status = add_hashed(f->cx, part, "rows", text, qb_hasher_digest(hasher));

@@ -45,24 +45,57 @@ static json_t *ways_json(const qb_searched *s) {
     return list;
 }
 
+/* What the samples are, in their order, and as a calibration tells them; those that cannot be read
+ * are left out of scores, too. */
+static qb_status content_of(qb_ctx *cx, const qb_loader_options *loader, qb_hash *out,
+                            qb_hash *scored) {
+    const int64_t n = qb_dataset_count(loader->dataset);
+    qb_loader_progress all = {0};
+    QB_FREED qb_hash *hash = qb_alloc(cx, (size_t)n + 1, sizeof *hash);
+    if (!hash) return cx->code;
+    for (int64_t i = 0; i < n; i++) {
+        QB_TRY(qb_check_cancel(cx));
+        if (qb_loader_sample_hash(cx, loader, i, &hash[i]) == QB_OK) {
+            qb_hash_sum(&all.sum, hash[i]);
+            all.samples++;
+        } else if (cx->code == QB_STATUS_NOMEM) {
+            return cx->code;
+        } else {
+            qb_ctx_clear(cx);
+        }
+    }
+    *scored = qb_loader_progress_hash(&all);
+    *out = qb_hash_bytes(hash, (size_t)n * sizeof *hash);
+    return QB_OK;
+}
+
 /* All that measurements depend on. */
 static json_t *origin_json(qb_ctx *cx, const qb_project *project, const qb_searched *s,
                            const qb_loader_options *loader) {
     const qb_split part = qb_project_split(project, s->data, true);
     char preparation[1024];
-    qb_hash digest;
-    if (qb_dataset_digest(cx, loader->dataset, &digest) != QB_OK) return NULL;
+    qb_hash digest, content, scored;
+    if (qb_dataset_digest(cx, loader->dataset, &digest) != QB_OK ||
+        content_of(cx, loader, &content, &scored) != QB_OK)
+        return NULL;
+    if (qb_stage_scores_on_calibration(project, s->source->table, s->data, scored))
+        qb_warn(
+            cx,
+            "scored on %s, the data that the ranges were chosen on: the numbers flatter; name a "
+            "held-out set (--data, data.evaluation)",
+            s->data);
     QB_FREED char *cpu = qb_processor_name(cx);
     return json_pack(
-        "{s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:I, s:s?}",
+        "{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:I, "
+        "s:s?}",
         "qbench", QB_VERSION, "processor", cpu ? cpu : "", "model", hash_json(s->graph->hash),
-        "ways", ways_json(s), "data", s->data, "samples_hash", hash_json(digest), "preparation",
-        qb_loader_text(loader, preparation, sizeof preparation), "passes_left_out",
-        names_json(project->disabled), "keep_float", names_json(project->keep_float),
-        "activations_16", names_json(project->activations_16), "backends",
-        project->spec.backends ? project->spec.backends : "", "threads", qb_threads(cx), "batch",
-        (json_int_t)project->batch, "samples", (json_int_t)project->samples, "part", part.percent,
-        "seed", (json_int_t)part.seed, "decoder", project->decoder);
+        "ways", ways_json(s), "data", s->data, "samples_hash", hash_json(digest), "samples_content",
+        hash_json(content), "preparation", qb_loader_text(loader, preparation, sizeof preparation),
+        "passes_left_out", names_json(project->disabled), "keep_float",
+        names_json(project->keep_float), "activations_16", names_json(project->activations_16),
+        "backends", project->spec.backends ? project->spec.backends : "", "threads", qb_threads(cx),
+        "batch", (json_int_t)project->batch, "samples", (json_int_t)project->samples, "part",
+        part.percent, "seed", (json_int_t)part.seed, "decoder", project->decoder);
 }
 
 /* ---- ways ------------------------------------------------------------------------------------ */
@@ -78,6 +111,7 @@ static qb_status add_way(qb_ctx *cx, const qb_project *project, const char *text
                        text);
     qb_precision_spec(&precision, spec);
     QB_TRY(qb_stage_source_load(cx, project, s->graph, precision.recover, source));
+    qb_stage_check_preparation(cx, project, source->table);
     s->n_ways++;
     QB_TRY(qb_stage_way(cx, project, source, &precision, way));
     way->name = s->name[s->n_ways - 1] = qb_strdup(cx, text);

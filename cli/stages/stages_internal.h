@@ -90,10 +90,14 @@ qb_status qb_compare_data(qb_ctx *cx, const qb_project *project, const qb_candid
  * are an error. */
 qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *data,
                            const qb_dataset *dataset, qb_dataset **out);
+/* By the settings, or by what the calibration says it was made from: the same samples (their hash
+ * is `scored`), or the same place. Rows without a calibration have nothing to flatter them. */
+bool qb_stage_scores_on_calibration(const qb_project *project, const qb_table *table,
+                                    const char *data, qb_hash scored);
 /* Names of model, data, decoder and methods, as text that can be shown. */
 qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project,
                               const qb_candidates *candidates, const char *data,
-                              const qb_dataset *dataset, qb_run *run);
+                              const qb_loader_options *loader, qb_run *run);
 
 /* The warning that ranges were chosen on the data that are scored. */
 qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *run);

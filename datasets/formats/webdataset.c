@@ -23,7 +23,7 @@ typedef struct member_count {
 } member_count;
 
 typedef struct unused {
-    member_count images, others, labels, alone;
+    member_count images, others, labels, alone, names;
 } unused;
 
 static void count(member_count *u, const char *name) {
@@ -70,7 +70,10 @@ static qb_status add_member(qb_shard *s, struct archive *a, const char *name, ui
                             uint64_t size, group *g, unused *u) {
     size_t key;
     const char *form = split_key(name, &key);
-    if (key >= sizeof g->key) return QB_OK;
+    if (key >= sizeof g->key) {
+        count(&u->names, name);
+        return QB_OK;
+    }
     const bool again = strcmp(g->image, name) == 0; /* another sample of the same name */
     if (!g->any || again || strlen(g->key) != key || strncmp(g->key, name, key) != 0) {
         QB_TRY(end_group(s, g, u));
@@ -130,6 +133,7 @@ static void tell(const qb_shard *s, const unused *u) {
         {&u->others, "a sample has one image", "left out"},
         {&u->alone, "a class without an image beside it", "left out"},
         {&u->labels, "expected a class", "its sample has none"},
+        {&u->names, "a name beyond 4,095 bytes", "left out"},
     };
     for (size_t i = 0; i < sizeof each / sizeof *each; i++)
         if (each[i].of->n > 0)

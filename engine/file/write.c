@@ -113,14 +113,15 @@ static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const ch
     if (identity) json_object_update_new(built, device_json(e, identity));
     json_t *memory = memory_json(e);
     const qb_port *outputs = e->tail ? qb_tail_output(e->tail, 0) : e->outputs;
-    return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o}",
+    return json_pack("{s:s, s:o, s:o, s:s?, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:s?, s:o, s:o, s:o, "
+                     "s:o}",
                      "schema", "qbench.engine/1", "built", built, "compatible", compatible_json(o),
                      "options", o->options, "profiles", profiles_json(e), "model", o->model,
                      "model_hash", hash_json(e->graph->hash), "precision", o->precision,
-                     "calibration", o->calibration, "data_hash", hash_json(o->data_hash), "inputs",
-                     ports_json(e->inputs, e->n_inputs), "outputs",
-                     ports_json(outputs, qb_engine_n_outputs(e)), "memory", memory, "plugins",
-                     qb_file_plugins_json(e));
+                     "calibration", o->calibration, "data_hash", hash_json(o->data_hash),
+                     "prepared", o->prepared, "inputs", ports_json(e->inputs, e->n_inputs),
+                     "outputs", ports_json(outputs, qb_engine_n_outputs(e)), "memory", memory,
+                     "plugins", qb_file_plugins_json(e));
 }
 
 /* JSON as text; takes it over. */

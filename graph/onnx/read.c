@@ -174,13 +174,34 @@ static qb_status read_input(qb_ctx *cx, const qb_onnx_reader *reader,
     return read_type(cx, reader->graph, info->type, dtype, shape);
 }
 
+/* Sizes that a shape leaves open fit any. */
+static bool may_be(const Onnx__TensorShapeProto *declared, const qb_shape *shape) {
+    if (!declared) return true;
+    if ((int64_t)declared->n_dim != shape->rank) return false;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        const Onnx__TensorShapeProto__Dimension *dim = declared->dim[i];
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE &&
+            dim->dim_value >= 0 && dim->dim_value != shape->dim[i])
+            return false;
+    }
+    return true;
+}
+
 /* What an input is declared to be is what its initializer is. */
-static qb_status check_initialized(qb_ctx *cx, const Onnx__ValueInfoProto *info, qb_dtype given) {
+static qb_status check_initialized(qb_ctx *cx, const Onnx__ValueInfoProto *info,
+                                   const qb_value *given) {
     const Onnx__TypeProto__Tensor *type = info->type ? info->type->tensor_type : NULL;
-    if (!type || !type->has_elem_type || qb_dtype_from_onnx(type->elem_type) == given) return QB_OK;
-    return qb_fail(cx, QB_STATUS_FORMAT, "input '%.80s': its initializer is %s, it is declared %s",
-                   info->name, qb_dtype_text(given),
-                   qb_dtype_text(qb_dtype_from_onnx(type->elem_type)));
+    char text[128];
+    if (!type) return QB_OK;
+    if (type->has_elem_type && qb_dtype_from_onnx(type->elem_type) != given->dtype)
+        return qb_fail(cx, QB_STATUS_FORMAT,
+                       "input '%.80s': its initializer is %s, it is declared %s", info->name,
+                       qb_dtype_text(given->dtype),
+                       qb_dtype_text(qb_dtype_from_onnx(type->elem_type)));
+    if (may_be(type->shape, &given->shape)) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT,
+                   "input '%.80s': its initializer is %s, it is declared of another shape",
+                   info->name, qb_shape_text(&given->shape, text, sizeof text));
 }
 
 /* Until IR 4 initializers had to be listed as inputs, too; then they are no inputs to us. */
@@ -193,7 +214,7 @@ static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
         const char *name = text_of(proto->input[i]->name);
         int32_t id = qb_graph_find_value(graph, name);
         if (id >= 0 && graph->values[id].data) {
-            QB_TRY(check_initialized(cx, proto->input[i], graph->values[id].dtype));
+            QB_TRY(check_initialized(cx, proto->input[i], &graph->values[id]));
             continue;
         }
         if (!*name) return qb_fail(cx, QB_STATUS_FORMAT, "input %zu: no name", i);

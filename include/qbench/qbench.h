@@ -7,6 +7,10 @@
  * returns QBENCH_OK (0) or a status, and its outputs are set only on success. Names returned live
  * as long as the handle that they came from.
  *
+ * A call leaves what is the program's as it was: locale, floating-point environment, signals and
+ * their masks, descriptors. Results do not depend on them, and the program's signals are not for
+ * the library's threads. A thread that calls needs a stack of 256 KiB.
+ *
  * A pointer that is NULL is QBENCH_INVALID where nothing here says what NULL means, and the error
  * has its name. Functions that return no status answer as for nothing: "", 0, "cpu" or NULL. */
 #ifndef QBENCH_QBENCH_H

@@ -12,6 +12,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 
+#include "base/thread.h"
 #include "kernels/tactic.h"
 
 #define QB_DNNL_ARGS 8
@@ -170,6 +171,8 @@ qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
 /* What OpenMP is told on this thread. */
 typedef struct qb_dnnl_threads {
     int threads, dynamic, levels;
+    bool blocks;      /* threads may be started, which signals are not for (base/thread.h) */
+    sigset_t signals; /* then: this thread's */
 } qb_dnnl_threads;
 
 /* oneDNN works on as many threads as OpenMP would take by default on this thread, and computes a

@@ -53,9 +53,12 @@ qb_status qb_dnnl_epilogue_create(qb_ctx *cx, qb_kernel *kernel) {
 }
 
 qb_dnnl_threads qb_dnnl_threads_set(const qb_dnnl_state *s) {
-    const qb_dnnl_threads before = {omp_get_max_threads(), omp_get_dynamic(),
-                                    omp_get_max_active_levels()};
+    qb_dnnl_threads before = {.threads = omp_get_max_threads(),
+                              .dynamic = omp_get_dynamic(),
+                              .levels = omp_get_max_active_levels(),
+                              .blocks = s->threads > 1};
     const int levels = omp_get_active_level() + 1;
+    if (before.blocks) qb_signals_block(&before.signals);
     if (before.dynamic) omp_set_dynamic(0);
     if (before.levels < levels) omp_set_max_active_levels(levels);
     omp_set_num_threads(s->threads);
@@ -66,6 +69,7 @@ void qb_dnnl_threads_restore(const qb_dnnl_threads *before) {
     omp_set_num_threads(before->threads);
     if (before->dynamic) omp_set_dynamic(before->dynamic);
     if (omp_get_max_active_levels() != before->levels) omp_set_max_active_levels(before->levels);
+    if (before->blocks) qb_signals_restore(&before->signals);
 }
 
 static const void *pointer_of(const qb_dnnl_arg *arg, const qb_launch *launch) {

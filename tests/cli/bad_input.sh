@@ -130,6 +130,8 @@ mistake() { # mistake YAML-LINES WANTED
 }
 rm -f compare.json
 mistake 'preprocess:\n  color: RBG\n' "3:10: preprocess.color: expected RGB, BGR, GRAY or Y, got 'RBG' \(did you mean 'RGB'\?\)"
+mistake 'preprocess:\n  mean: [1, 2]\n' '3:9: preprocess.mean: expected 1 or 3 numbers, got 2'
+mistake 'preprocess:\n  color: GRAY\n  std: [1, 2, 3]\n' '4:8: preprocess.std: expected 1 number, got 3'
 mistake 'preprocess:\n  resize:\n    mode: none\n    size: [0, 2]\n' '5:11: preprocess.resize.size: expected 1 to 65535, got 0'
 mistake 'preprocess:\n  std: [0]\n' '3:3: preprocess: .*std'
 mistake 'compare:\n  batch: 0\n' '3:10: compare.batch: expected 1 to 65536, got 0'

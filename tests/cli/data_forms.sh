@@ -89,7 +89,8 @@ def tar(name, *members):
             out.addfile(info, io.BytesIO(content))
 F = tarfile.REGTYPE
 tar("odd.tar", ("a.png", png, F), ("a.cls", b"1", F), ("b.png", b"", tarfile.SYMTYPE), ("b.cls", b"1", F),
-    ("c.png", b"", tarfile.LNKTYPE), ("d.png", png, F), ("d.cls", b"-7", F), ("a.png", png, F), ("a.png", png, F), ("a.cls", b"2", F))
+    ("c.png", b"", tarfile.LNKTYPE), ("d.png", png, F), ("d.cls", b"-7", F), ("a.png", png, F), ("a.png", png, F), ("a.cls", b"2", F),
+    ("x" * 5000 + ".png", png, F))
 data = bytearray(open("odd.tar", "rb").read())
 at = data.index(b"d.png")
 data[at + 100:at + 103] = b"777"
@@ -98,6 +99,7 @@ PY
 expect 0 "$QBENCH" compare fp32 --data odd.tar --duration 0.01 --no-figures
 complains "odd.tar: links, sparse files and devices hold no image: 'b.png' .2 such files.: left out$"
 complains "odd.tar: expected a class: 'd.cls' .1 such files.: its sample has none"
+complains "odd.tar: a name beyond 4,095 bytes: 'xxx"
 says '2 of 4 samples have no class: accuracy is of the others'
 expect 0 "$QBENCH" compare fp32 --data sum.tar --duration 0.01 --no-figures
 complains "skipped sample 'sum.tar.1.': damaged at byte [0-9]+: Damaged tar archive"

@@ -40,6 +40,15 @@ for option in exportTimes exportOutput exportProfile exportLayerInfo; do
     refused 2 "--$option model.onnx: would replace" "$QBENCH" bench --onnx=model.onnx "${short[@]}" --$option=model.onnx
 done
 # -oFILE and -qo FILE are -o FILE.
+expect 0 "$QBENCH" build model.onnx --precision fp32 -o net.qbe
+"$QBENCH" inspect net.qbe --plan >plan.json 2>/dev/null && cp plan.json before && head -c 12288 /dev/zero >in.bin
+for option in saveEngine output timingCacheFile; do
+    refused 2 "--$option plan.json: would replace plan.json" "$QBENCH" build model.onnx --precision fp32 --plan plan.json --$option plan.json
+done
+refused 2 '--timingCacheFile x.qbe: --saveEngine names the same file|--saveEngine x.qbe: --timing' "$QBENCH" build model.onnx --precision fp32 --timingCacheFile x.qbe --saveEngine x.qbe
+refused 2 '--exportTimes in.bin: would replace in.bin' "$QBENCH" bench --onnx=model.onnx "${short[@]}" --loadInputs=image:in.bin --exportTimes in.bin
+refused 2 '--saveEngine in.bin: would replace in.bin' "$QBENCH" bench --onnx=model.onnx "${short[@]}" --saveEngine=in.bin --loadInputs image:in.bin
+same_bytes plan.json before/plan.json
 refused 2 '-o model.onnx: would replace' "$QBENCH" quantize model.onnx -omodel.onnx
 refused 2 '-qo model.onnx: would replace' "$QBENCH" quantize model.onnx -qo model.onnx
 # A JSON file of the model's name is its sidecar.

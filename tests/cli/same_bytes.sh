@@ -116,6 +116,40 @@ head -c 700 x.calib.h5.part >cut && mv cut x.calib.h5.part
 expect 1 "$QBENCH" calibrate demo/model.onnx --data list.txt --resume -o x.calib.h5
 complains 'x.calib.h5.part'
 
+# Samples that are others under the same names than those that a checkpoint was made from: images,
+# one that could not be read, and those of a tar archive.
+mkdir -p images && i=0
+for image in demo/calib/*/*.png; do cp "$image" "images/$((100000 + i++)).png"; done
+for k in $(seq 400); do cp images/100003.png images/2$k.png; done
+printf 'no image' >images/100001.png
+tar --sort=name -cf images.tar images
+reached() { head -c 512 x.calib.h5.part | tr -d '\0' | sed -n 's/^next //p'; }
+resumed() { # resumed DATA STATUS
+    expect "$2" "$QBENCH" calibrate demo/model.onnx --data "$1" --threads 2 --resume -o x.calib.h5
+}
+for data in images images.tar; do
+    for _ in 1 2 3 4 5; do # behind the samples that change
+        cut_off "$QBENCH" calibrate demo/model.onnx --data $data --threads 2 --checkpoint 0.01 -o x.calib.h5
+        [ "$(reached)" -lt 4 ] || break
+    done
+    cp x.calib.h5.part kept.part
+    cp -r images as_they_were && cp images.tar as_they_were.tar
+    cp images/100007.png images/100002.png && tar --sort=name -cf images.tar images
+    resumed $data 1
+    complains "x.calib.h5.part: what it was made from has changed: .*sample '.*100002.png': it is another one"
+    absent x.calib.h5
+    cp as_they_were/100002.png images && cp images/100007.png images/100001.png && tar --sort=name -cf images.tar images
+    resumed $data 1
+    complains "sample '.*100001.png': it could not be read before, and now it can"
+    rm -r images images.tar && mv as_they_were images && mv as_they_were.tar images.tar
+    touch images/*.png # the same content at another time
+    cp kept.part x.calib.h5.part
+    resumed $data 0
+    complains 'going on at sample'
+    expect 0 "$QBENCH" calibrate demo/model.onnx --data $data --threads 2 -o y.calib.h5
+    same_bytes y.calib.h5 x.calib.h5
+done
+
 if [ -d "${QB_SHARED:-}/cifar10/train" ]; then
     find "$QB_SHARED/cifar10/train" -name '*.jpg' | sort | awk "NR % $cifar_step == 0" >cifar.txt
     all_ways "$QB_SHARED/models/resnet8_cifar10.onnx" cifar.txt

@@ -96,6 +96,11 @@ expect 0 python3 scores.py
 # What was measured for another search is not taken for this one.
 expect 1 "${search[@]}" --min-agreement 99 --resume --samples 20
 complains 'is of another search: its (threads|samples|samples_hash) is'
+mkdir kept && cp -r test kept
+for image in test/star/*.png; do cp test/ring/0000.png "$image"; done
+expect 1 "${search[@]}" --min-agreement 99 --resume --threads 1
+complains 'is of another search: its samples_content is'
+rm -r test && mv kept/test test
 echo '{"schema":"other"}' >model.search.part
 expect 1 "${search[@]}" --min-agreement 99 --resume
 complains 'not the cache of a search'
@@ -106,6 +111,14 @@ expect 0 "${search[@]}" --min-agreement 99 --precision int8,int8+recover --time-
 says '^way 2: int8\+recover'
 grep -q '"way": "int8+recover"' model.search.json || fail 'the second way was not looked at'
 expect 0 "$QB_BUILD/tests/json_check" "$schemas/search.json" model.search.json
+
+# The calibration's own samples flatter.
+! grep -q 'flatter' "$work/.err" || fail 'held-out samples are taken for those of the calibration'
+expect 0 "$QBENCH" search --model model.onnx --data calib --samples 20 --max-drop 100 --time-budget 1 --no-figures -o flattered
+complains 'warning: scored on calib, the data that the ranges were chosen on'
+cp -r calib copied
+expect 0 "$QBENCH" search --model model.onnx --data copied --max-drop 100 --time-budget 1 --no-figures -o flattered
+complains 'warning: scored on copied, the data that the ranges were chosen on'
 
 # Limits that nothing keeps; options that make no sense.
 rm -f model.search.qbe model.search.part

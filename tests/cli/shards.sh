@@ -83,6 +83,14 @@ complains 'shard 4/3: expected I/N'
 expect 2 "$QBENCH" compare fp32 int8 $few --shard 1/3 --layers
 complains 'layers is measured on one machine'
 
+# Ranges of the same samples, prepared otherwise.
+mkdir bgr && cp model.onnx bgr && sed 's/"RGB"/"BGR"/' model.json >bgr/model.json
+expect 0 "$QBENCH" calibrate bgr/model.onnx --data calib -o bgr
+cp model.json bgr
+(cd bgr && expect 0 "$QBENCH" compare fp32 int8 --samples 50 --duration 0.02 --no-figures --data ../test --thumbnails 16 --shard 2/3 -o part_2.json)
+expect 1 "$QBENCH" merge part_1.json bgr/part_2.json part_3.json
+complains 'differ in rows: fp32, int8 [0-9a-f]+, and fp32, int8 [0-9a-f]+'
+
 # What only the samples of all parts tell: copies, the calibration's samples, an engine file's set,
 # folders that are not the model's classes.
 mkdir -p mixed own/more

@@ -99,6 +99,42 @@ expect 3 "$QBENCH" gate repeated.json --max-drop 100
 says '^BLOCKED int8 max-drop: .*400 of 600 samples are copies of others.*\(--allow copies\)$'
 expect 0 "$QBENCH" gate repeated.json --max-drop 100 --allow copies
 
+# Ranges of images that were prepared otherwise than those that are scored: the calibration, and an
+# engine file, which knows by itself.
+expect 0 "$QBENCH" build --precision int8 -o before
+expect 0 "$QBENCH" inspect before/model.int8.qbe
+says '^prepared +RGB, .*mean '
+cp model.json right.json
+sed -i 's/128\.0/100.0/; s/"RGB"/"BGR"/' model.json
+cmp -s model.json right.json && fail 'the sidecar is as before'
+expect 0 "$QBENCH" compare fp32 int8 int8:minmax before/model.int8.qbe --data test --duration 0.05 -o other.json --no-figures
+says '^warning: int8: its ranges were chosen on images prepared otherwise: .*mean [0-9. ]+, now 100 100 100.*; likewise int8:minmax, model.int8.qbe'
+for row in int8 int8:minmax model.int8.qbe; do
+    expect 3 "$QBENCH" gate other.json --max-drop 100 --precision "$row" --allow chance
+    says "^BLOCKED $row max-drop: .*\(--allow calibration-preprocess\)\$"
+done
+expect 0 "$QBENCH" gate other.json --max-drop 100 --precision int8 --allow chance --allow calibration-preprocess
+expect 3 "$QBENCH" gate other.json --max-drop 100 --github --junit other.xml --allow chance
+says '^::warning title=qbench gate::int8: its ranges'
+grep -q 'warning: int8: its ranges' other.xml || fail 'JUnit lacks the warning'
+expect 0 "$QBENCH" report other.json --format md
+says '^> \*\*Warning:\*\* int8: its ranges'
+for shard in 1 2; do
+    expect 0 "$QBENCH" compare fp32 int8 --data test --duration 0.05 --no-figures --shard $shard/2 -o "other.$shard.json"
+done
+expect 0 "$QBENCH" merge other.1.json other.2.json -o other.json
+expect 3 "$QBENCH" gate other.json --max-drop 100 --allow chance
+says 'allow calibration-preprocess'
+for command in 'quantize -o other' 'build --precision int8 -o other' 'bench --precision int8 --duration 0 --warmUp 0 --iterations 1'; do
+    # shellcheck disable=SC2086
+    expect 0 "$QBENCH" $command
+    complains 'warning: the ranges were chosen on images prepared otherwise: .*mean [0-9. ]+, now 100 100 100'
+done
+expect 0 "$QBENCH" calibrate --data calib -o other
+expect 0 "$QBENCH" compare fp32 int8 --data test --duration 0.05 -o other --no-figures
+grep -q calibration-preprocess other/compare.json && fail 'it is told of what was prepared alike'
+mv right.json model.json
+
 # Limits of the row itself.
 expect 0 "$QBENCH" gate wide.json --min-top1 50 --min top5=50 --precision int8
 says '^PASS int8 min-top1: [0-9.]+ %, limit 50 % '

@@ -423,6 +423,8 @@ def refused_models():
     yield "external_twice", twice
     yield "declared_otherwise", model([h.make_node("Add", ["x", "w"], ["y"])], [x, io("w", [2], T.INT64)], [y],
                                       [weight("w", 2)])
+    yield "declared_larger", model([h.make_node("Add", ["x", "w"], ["y"])], [x, io("w", [3])], [y],
+                                   [weight("w", 2)])
     both = h.make_graph([h.make_node("Add", ["s", "e"], ["o"])], "b", [io("s", [2]), io("e", [2])], [io("o", [2])])
     yield "scan_of_unlike", model([h.make_node("Scan", ["x", "w"], ["y"], body=both, num_scan_inputs=2)],
                                   [io("x", [4, 2])], [y], [weight("w", 3, 2)])

@@ -153,6 +153,8 @@ static void contradictions_are_named(void **state) {
          "initializer 0 'w': external data: location is given twice"},
         {QB_STATUS_FORMAT, CORPUS "declared_otherwise.onnx",
          "input 'w': its initializer is f32, it is declared s64"},
+        {QB_STATUS_FORMAT, CORPUS "declared_larger.onnx",
+         "input 'w': its initializer is 2, it is declared of another shape"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused_as(cases[i].status, cases[i].file, cases[i].text);

@@ -46,11 +46,22 @@ static void other_names_are_refused(void **state) {
     assert_int_equal(setenv("QB_CPU", "avx512-vnni", 1), 0);
     assert_int_equal(qb_processor_check(&cx), QB_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(setenv("QB_CPU", i ? "" : "AVX2", 1), 0);
+        assert_int_equal(setenv("QB_CPU", i ? " " : "AVX2", 1), 0);
         assert_int_equal(qb_processor_check(&cx), QB_STATUS_INVALID);
         assert_non_null(strstr(cx.message, "avx512-vnni"));
         qb_ctx_clear(&cx);
     }
+}
+
+static void an_empty_name_is_none(void **state) {
+    qb_ctx cx;
+    (void)state;
+    qb_ctx_init(&cx);
+    const qb_tier highest = qb_processor_tier();
+    assert_int_equal(setenv("QB_CPU", "", 1), 0);
+    assert_ok(&cx, qb_processor_check(&cx));
+    assert_int_equal(qb_processor_limit(), QB_TIER_COUNT);
+    assert_int_equal(qb_processor_tier(), highest);
 }
 
 /* Each in a process of its own, for the first answer holds. */
@@ -79,6 +90,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_limit_only_takes_away, forget, forget),
         cmocka_unit_test_setup_teardown(higher_tiers_include_lower_ones, forget, forget),
         cmocka_unit_test_setup_teardown(other_names_are_refused, forget, forget),
+        cmocka_unit_test_setup_teardown(an_empty_name_is_none, forget, forget),
         cmocka_unit_test_setup_teardown(loops_follow_the_limit, forget, forget),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),

@@ -65,10 +65,10 @@ static char *shown(qb_ctx *cx, qb_status *status) {
 
 static void tags_of_any_type_do_not_crash(void **state) {
     (void)state;
-    static const char *const keys[] = {"schema",      "built",  "compatible", "options",
-                                       "profiles",    "model",  "model_hash", "precision",
-                                       "calibration", "inputs", "outputs",    "memory",
-                                       "plugins",     "steps",  "device",     "data_hash"};
+    static const char *const keys[] = {
+        "schema",     "built",     "compatible",  "options",   "profiles", "model",
+        "model_hash", "precision", "calibration", "inputs",    "outputs",  "memory",
+        "plugins",    "steps",     "device",      "data_hash", "prepared"};
     static const char *const values[] = {
         "1",
         "-1e308",

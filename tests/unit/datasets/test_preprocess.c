@@ -348,6 +348,43 @@ static void inputs_of_one_image_have_no_items(void **state) {
     assert_true(qb_shape_equal(&pixels, &last));
 }
 
+static void two_preparations_differ_where_their_texts_say_so(void **state) {
+    (void)state;
+#define TAIL ", mean 0 0 0, std 1 1 1, input 224x224"
+    static const struct {
+        const char *before, *now, *difference;
+    } cases[] = {
+        {"RGB" TAIL, "RGB" TAIL, ""},
+        {"RGB" TAIL, "BGR" TAIL, "color RGB, now BGR"},
+        {"RGB, mean 0 0 0, std 1 1 1, input 8x8", "RGB, mean 1 2 3, std 4 5 6, input 8x8",
+         "mean 0 0 0, now 1 2 3; std 1 1 1, now 4 5 6"},
+        {"RGB, resize short_side 256 bilinear, crop 224x224" TAIL,
+         "RGB, resize stretch 224x224 bilinear" TAIL,
+         "resize short_side 256 bilinear, now stretch 224x224 bilinear; crop 224x224, now none"},
+        /* resized before, as it may be: nothing tells otherwise */
+        {"RGB, resize short_side 256 bilinear, crop 224x224" TAIL, "RGB" TAIL, ""},
+        {"RGB, resize longer_side 64 bilinear, mean 0 0 0, std 1 1 1, input 0x0",
+         "RGB, mean 0 0 0, std 1 1 1, input 0x0", "resize longer_side 64 bilinear, now none"},
+        {"RGB" TAIL, "RGB, mean 0 0 0, std 1 1 1", ""},
+        {"RGB" TAIL, "RGB" TAIL ", decoder nvjpeg", ""},
+        {"RGB" TAIL, "RGB, mean 0 0 0, std 1 1 1, input 224x192", "input 224x224, now 224x192"},
+        {"tensors", "RGB" TAIL, ""},
+        {"RGB" TAIL, "tensors", ""},
+        {"", "RGB" TAIL, "color , now RGB"},
+    };
+#undef TAIL
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        const bool differs =
+            qb_preprocess_differs(cases[i].before, cases[i].now, text, sizeof text);
+        assert_string_equal(text, cases[i].difference);
+        assert_int_equal(differs, cases[i].difference[0] != '\0');
+        char cut[9];
+        qb_preprocess_differs(cases[i].before, cases[i].now, cut, sizeof cut);
+        assert_memory_equal(cut, text, strlen(cut));
+    }
+}
+
 static qb_status preprocess_once(qb_ctx *cx, void *user) {
     qb_preprocess p;
     qb_preprocess_for_shape(&p, 3, 7, 5);
@@ -380,6 +417,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_crop_moves_the_map),
     cmocka_unit_test(channels_last_interleaves),
     cmocka_unit_test(inputs_of_one_image_have_no_items),
+    cmocka_unit_test(two_preparations_differ_where_their_texts_say_so),
     cmocka_unit_test(every_failed_allocation_is_reported),
 };
 QB_TEST_MAIN(tests)
