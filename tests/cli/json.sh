@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ctest-timeout: 300, ctest-cost: 40
+# ctest-timeout: 300, ctest-cost: 40, ctest-labels: plain
 # Every command's --json, as it really comes, against its JSON Schema in docs/formats/schema; and the
 # schemas against the program: none is missing, none describes what no command writes.
 . "$1/tests/support/cli.sh"

@@ -34,9 +34,10 @@ complains "expected NAME=100 or NAME=100x4, got 'y=6x'"
 expect 2 "$QBENCH" "${run[@]}" --model cases/loop/model.onnx --max-size none=6
 complains "'none' is no value whose size comes with the data"
 
-# libqbench says how much of an output a run made.
-expect 0 "$QBENCH" build --model cases/branches/model.onnx --max-size y=6 -o branches.qbe
-QBENCH_LIBRARY=$QB_BUILD/libqbench.so expect 0 "$python" - "$1/python" <<'EOF'
+# libqbench says how much of an output a run made; Python cannot load one with sanitizers.
+if [ -z "${QB_SANITIZE:-}" ]; then
+    expect 0 "$QBENCH" build --model cases/branches/model.onnx --max-size y=6 -o branches.qbe
+    QBENCH_LIBRARY=$QB_BUILD/libqbench.so expect 0 "$python" - "$1/python" <<'EOF'
 import sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
@@ -46,8 +47,9 @@ for x, y in (([1, -2, 3, 4, -1, 0.5], [2, -4, 6, 8, -2, 1]), ([-1, -2, 3, -4, 1,
     got, = engine.run(np.array(x, np.float32))
     print(engine.outputs[0].shape, got.shape, np.array_equal(got, np.array(y, np.float32)))
 EOF
-says '^\(6,\) \(6,\) True$'
-says '^\(6,\) \(3,\) True$'
-says '^\(6,\) \(0,\) True$'
+    says '^\(6,\) \(6,\) True$'
+    says '^\(6,\) \(3,\) True$'
+    says '^\(6,\) \(0,\) True$'
+fi
 
 done_testing

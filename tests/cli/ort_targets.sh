@@ -2,6 +2,7 @@
 # What `quantize --for` writes, in onnxruntime: every file loads, the one for its CPU provider keeps no
 # float convolution, and its answers are those of qbench's engine on the same file. Where Python has
 # onnxruntime (QB_PYTHON names the interpreter).
+# ctest-labels: plain
 . "$1/tests/support/cli.sh"
 python=${QB_PYTHON:-python3}
 "$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null || skip "no onnxruntime for $python"
