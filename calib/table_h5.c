@@ -51,11 +51,10 @@ void qb_h5_user_block(const uint8_t *rest, size_t size, char text[QB_H5_USER_BLO
     snprintf(text, QB_H5_USER_BLOCK, QB_H5_TITLE "%d\nxxh3 %s\n", QB_H5_VERSION, hash);
 }
 
-herr_t qb_h5_row(hid_t set, hid_t space, qb_h5_type type, int32_t row, hsize_t width,
+herr_t qb_h5_row(hid_t set, hid_t space, hid_t memory, qb_h5_type type, int32_t row, hsize_t width,
                  const void *out, void *in) {
     const hsize_t start[2] = {(hsize_t)row, 0}, count[2] = {1, width};
     const hid_t number = qb_h5_memory_type(type);
-    QB_RELEASED(qb_h5_close) hid_t memory = H5Screate_simple(1, &count[1], NULL);
     herr_t done = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
     if (done >= 0)
         done = out ? H5Dwrite(set, number, memory, space, H5P_DEFAULT, out)

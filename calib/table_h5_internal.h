@@ -54,8 +54,9 @@ hid_t qb_h5_text_type(size_t size);
 qb_status qb_h5_fail(const qb_h5 *h, qb_status code, const char *field);
 /* The user block for what follows it. */
 void qb_h5_user_block(const uint8_t *rest, size_t size, char text[QB_H5_USER_BLOCK]);
-/* Moves row `row` of an [n, width] dataset of numbers out of `out` or into `in`. */
-herr_t qb_h5_row(hid_t set, hid_t space, qb_h5_type type, int32_t row, hsize_t width,
+/* Moves row `row` of an [n, width] dataset of numbers out of `out` or into `in`. `space` is the
+ * dataset's, `memory` one of [width]: closing them here would clear the error that callers tell. */
+herr_t qb_h5_row(hid_t set, hid_t space, hid_t memory, qb_h5_type type, int32_t row, hsize_t width,
                  const void *out, void *in);
 
 #endif

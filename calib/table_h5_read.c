@@ -263,30 +263,27 @@ static qb_status open_bins(const qb_h5 *h, size_t n, hid_t *out) {
     return status;
 }
 
+static void *bins_of(const qb_table_entry *entry) { return entry->stats->bin; }
 static void *minima_of(const qb_table_entry *entry) { return entry->sample_min; }
 static void *maxima_of(const qb_table_entry *entry) { return entry->sample_max; }
-
-static qb_status read_bins(const qb_h5 *h, hid_t set, const qb_table *table) {
-    for (int32_t i = 0; i < table->n_entries; i++) {
-        QB_RELEASED(qb_h5_close) hid_t row = -1;
-        if (qb_h5_chunks_copy(h->cx, set, (hsize_t)i, 1, 0, &row) != QB_OK)
-            return qb_wrap(h->cx, "%s: bins", h->name);
-        if (H5Dread(row, qb_h5_memory_type(QB_H5_U64), H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                    table->entry[i].stats->bin) < 0)
-            return qb_h5_fail(h, QB_STATUS_FORMAT, "bins");
-    }
-    return QB_OK;
-}
 
 static qb_status read_rows(const qb_h5 *h, const char *name, qb_h5_type type, hid_t set,
                            const qb_table *table, hsize_t width,
                            void *(*row)(const qb_table_entry *entry)) {
-    QB_RELEASED(qb_h5_close) hid_t space = H5Dget_space(set);
+    QB_RELEASED(qb_h5_close)
+    hid_t space = H5Dget_space(set), memory = H5Screate_simple(1, &width, NULL);
     qb_status status = QB_OK;
     for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
-        if (qb_h5_row(set, space, type, i, width, NULL, row(&table->entry[i])) < 0)
+        if (qb_h5_row(set, space, memory, type, i, width, NULL, row(&table->entry[i])) < 0)
             status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
     return status;
+}
+
+static qb_status read_bins(const qb_h5 *h, hid_t set, const qb_table *table) {
+    QB_RELEASED(qb_h5_close) hid_t copy = -1;
+    if (qb_h5_chunks_copy(h->cx, set, 0, (hsize_t)table->n_entries, 0, &copy) != QB_OK)
+        return qb_wrap(h->cx, "%s: bins", h->name);
+    return read_rows(h, "bins", QB_H5_U64, copy, table, QB_STATS_BINS, bins_of);
 }
 
 /* Extremes by sample, which the file must hold in full. */

@@ -115,10 +115,11 @@ static qb_status write_rows(const qb_h5 *h, const char *name, qb_h5_type type,
     const hsize_t dims[2] = {(hsize_t)table->n_entries, width}, chunk[2] = {1, width};
     QB_RELEASED(qb_h5_close)
     hid_t set = make_dataset(h, name, qb_h5_file_type(type), 2, dims, packed ? chunk : NULL);
-    QB_RELEASED(qb_h5_close) hid_t space = H5Dget_space(set);
+    QB_RELEASED(qb_h5_close)
+    hid_t space = H5Dget_space(set), memory = H5Screate_simple(1, &width, NULL);
     qb_status status = set < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
     for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
-        if (qb_h5_row(set, space, type, i, width, row(&table->entry[i]), NULL) < 0)
+        if (qb_h5_row(set, space, memory, type, i, width, row(&table->entry[i]), NULL) < 0)
             status = qb_h5_fail(h, QB_STATUS_IO, name);
     return status;
 }
