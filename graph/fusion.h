@@ -7,6 +7,7 @@
  *
  *   CONV, MATMUL     anchor [+ bias, MATMUL only] [+ residual] [activation], or with `act_first`
  *                    anchor [activation] + residual; the residual has the output's shape
+ *                    (a rounding in front of the residual: none, qb_fuse_rounded_sums makes it)
  *   CONV_TRANSPOSE, BINARY   anchor [activation]
  *   SOFTMAX          alone, or with Where(IsNaN(s), 0, s)
  *   UNARY, POOL, CONCAT   alone
@@ -36,6 +37,7 @@ typedef struct qb_group {
     int32_t out; /* the value that reaches memory; NODE: the first output */
     qb_act act;
     bool act_first;
+    qb_rounding rounding;      /* CONV, MATMUL: quantized values of an inner value */
     bool swaps_a, swaps_b;     /* MATMUL: an operand lies with its last two dimensions swapped */
     const qb_chain *chain;     /* CHAIN; in the arena of the groups */
     const qb_strided *strided; /* STRIDED_COPY; the same */
@@ -58,6 +60,9 @@ qb_status qb_group_extract(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
 
 /* Does whoever asks have a kernel for it? */
 typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
+/* Which inputs of such a problem are constants: weight and bias of a sum that is rounded before
+ * (qb_fuse_rounded_sums); of others none is known to be one. */
+const bool *qb_filter_constants(const qb_problem *problem);
 
 /* Data and result of operators that only move elements get one form, quantized values where one of
  * both has them, with an Identity that converts before or behind; a Split becomes a Slice for each
@@ -67,6 +72,13 @@ typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
  * becomes one, and a Concat that begins with all of another one begins with its result. The results
  * are the same. Shapes must be known. */
 qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
+/* Convolutions and products whose quantized result is alone read by an Add become one group with it
+ * wherever `accept` takes its problem: the result is rounded inside (qb_problem.rounding), so that
+ * the sum is the same. Files of tools that quantize each operator for itself have a Q/DQ pair
+ * there. Behind qb_fuse and in front of qb_fuse_chains. Shapes must be known. */
+qb_status qb_fuse_rounded_sums(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
+                               const void *user, qb_groups *groups);
 
 /* Elementwise operators that follow each other become one group of kind CHAIN wherever `accept`
  * takes its problem: nodes with a function (qb_op_kernel.function) and groups BINARY and UNARY that

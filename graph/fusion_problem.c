@@ -136,6 +136,7 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
                     .scale = 1,
                     .act = group->act,
                     .act_first = group->act_first,
+                    .rounding = group->rounding,
                     .chain = group->chain,
                     .zero_nan = group->kind == QB_KIND_SOFTMAX && group->n_nodes > 1};
     if (group->strided) p.strided = *group->strided;

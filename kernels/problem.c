@@ -184,6 +184,7 @@ void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
     for (int32_t d = 0; p->kind == QB_KIND_PAD && d < p->out.shape.rank; d++)
         qb_strbuf_addf(text, ";%d:%lld", (int)p->padding.mode, (long long)p->padding.begin[d]);
     if (p->rms) qb_strbuf_add(text, ";rms");
+    if (p->rounding.dtype != QB_DTYPE_NONE) qb_strbuf_add(text, ";rounds");
     for (int32_t i = 0; p->has_views && i < 4; i++) {
         const qb_heads *at = i < 3 ? &p->views.in[i] : &p->views.out;
         qb_strbuf_addf(text, ";%lld+%lld", (long long)at->offset, (long long)at->inner);

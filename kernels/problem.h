@@ -6,6 +6,7 @@
  *
  *   f32 = anchor(inputs) + bias
  *   f32 = act(f32)              when act_first and there is a residual
+ *   f32 = dequantize(quantize(f32))   when `rounding` says so, by its scale and zero point
  *   f32 = f32 + residual        when there is one
  *   f32 = act(f32)              otherwise
  *   out  = quantize(f32) or f32
@@ -16,6 +17,7 @@
  *   f32 = (float)acc * (Sx * Sw[c])                one float multiply by the rounded product
  *   f32 = f32 + Sr * (float)(r - Zr)
  *   q    = clamp(round_half_even(act(f32) * (1 / Sy)) + Zy)      1 / Sy rounded to float
+ * `rounding` is the last line, with its own scale and zero point, and S (q - Z) of what it gives.
  * Padding contributes the value zero (that is, code Zx). A float bias is added to `f32` before the
  * residual; MATMUL's `scale` multiplies Sx * Sw[c]; a weight with zero points counts as w - Zw[c].
  *
@@ -277,6 +279,14 @@ typedef struct qb_extreme {
     bool smallest, last;
 } qb_extreme;
 
+/* Quantized values of one scale that a result becomes before a residual is added to them, as in a
+ * model whose convolution and whose sum have a Q/DQ pair each. */
+typedef struct qb_rounding {
+    qb_dtype dtype; /* u8, s8; NONE: the sum is of the result itself */
+    float scale;
+    int32_t zero;
+} qb_rounding;
+
 #define QB_MAX_INPUTS 64 /* of one step */
 
 typedef struct qb_problem {
@@ -297,9 +307,11 @@ typedef struct qb_problem {
     int32_t axis;  /* SOFTMAX, CONCAT, LAYER_NORM, SCAN, ARG: non-negative; GATHER */
     bool zero_nan; /* SOFTMAX: a line of NaN (nothing but -inf, or an infinity) becomes 0 */
     qb_act act;
-    bool act_first; /* activation before the residual is added */
-    float epsilon;  /* LAYER_NORM, GROUP_NORM */
-    bool rms;       /* LAYER_NORM: mean 0, whatever the data's is */
+    bool act_first;       /* activation before the residual is added */
+    qb_rounding rounding; /* CONV, MATMUL of integers with a residual: between activation and sum;
+                             only tactics with `rounds` take it */
+    float epsilon;        /* LAYER_NORM, GROUP_NORM */
+    bool rms;             /* LAYER_NORM: mean 0, whatever the data's is */
     qb_reduce_kind reduce;
     uint32_t axes;         /* REDUCE: bit d is dimension d */
     qb_places places;      /* GATHER, SCATTER */

@@ -35,6 +35,9 @@ void qb_ref_concat(const qb_problem *p, const void *const *in, void *out);
  * dtypes and parameters the bits move unchanged; otherwise the dequantized value is converted:
  * quantized = qb_quantize_value, integers round half even and saturate. */
 void qb_ref_copy(const qb_problem *p, const void *const *in, void *out);
+/* n values to quantized ones and back, as a step rounds what it adds a residual to; nothing where
+ * the type is NONE. */
+void qb_ref_round(const qb_rounding *rounding, int64_t n, float *f32);
 
 /* Element `at` of an array of any type as a number (quantization ignored), and back: integers round
  * half even and saturate, NaN becomes 0 there. */

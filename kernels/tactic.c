@@ -20,6 +20,12 @@ const qb_tactic *qb_tactic_find(const char *name) {
     return NULL;
 }
 
+bool qb_tactic_takes(const qb_tactic *tactic, const qb_problem *problem, const bool *constant) {
+    return tactic->kind == problem->kind &&
+           (problem->rounding.dtype == QB_DTYPE_NONE || tactic->rounds) &&
+           tactic->supports(problem, constant);
+}
+
 /* Copies the scales and zero points behind `next`, which is where the next ones go. */
 static char *copy_params(qb_qparams *q, char *next) {
     if (q->n <= 0) return next;

@@ -67,6 +67,7 @@ typedef struct qb_tactic {
      * captured into a graph, so that it neither allocates nor waits. A constant that is not among
      * packed_inputs lies on the device as the graph has it: row-major, f32 beside f16 data. */
     bool device_memory;
+    bool rounds; /* takes problems with a `rounding` */
     /* Would it run in portable C on this processor? Then the other backends' tactics go first (but
      * the reference). NULL: it has vectors of its own. */
     bool (*is_portable)(void);
@@ -102,6 +103,9 @@ typedef struct qb_tactic {
  * for each kind up to COPY but NODE (eval runs that and the kinds behind). Ends with NULL. */
 const qb_tactic *const *qb_tactics(void);
 const qb_tactic *qb_tactic_find(const char *name);
+/* Does the tactic run the problem: is it of its kind, and does `supports` take it? `constant[i]`:
+ * input i is known at build. */
+bool qb_tactic_takes(const qb_tactic *tactic, const qb_problem *problem, const bool *constant);
 
 /* A packing_id of one more number. */
 static inline uint64_t qb_packing_add(uint64_t form, uint64_t number) {

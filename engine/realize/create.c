@@ -63,7 +63,7 @@ static qb_status is_denied(qb_lowering *b, const qb_kernel *kernel, const bool *
 qb_status qb_lower_create(qb_lowering *b, const qb_tactic *tactic, const qb_problem *problem,
                           const bool *constant, qb_kernel **out) {
     *out = NULL;
-    if (tactic->kind != problem->kind || !tactic->supports(problem, constant)) return QB_OK;
+    if (!qb_tactic_takes(tactic, problem, constant)) return QB_OK;
     QB_TRY(qb_kernel_pool_find(b, tactic, problem, constant, out));
     if (*out) return QB_OK;
     QB_TRY(make(b, tactic, problem, constant, out));

@@ -88,6 +88,7 @@ void qb_device_problem(const qb_lowering *b, const qb_group *group, bool f16, qb
     /* What stays in f32 for its range alone has no need of more digits than f16's, and TF32 has as
      * many. */
     problem->tf32 = b->spec->tf32 || f32;
+    if (f16) problem->rounding = (qb_rounding){.dtype = QB_DTYPE_NONE};
     if (f16)
         problem->out = as_f16(problem->out);
     else if (!f32)
@@ -110,19 +111,20 @@ bool qb_device_copies(const qb_lowering *b, const qb_desc *from, const qb_desc *
     qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = from, .out = *to};
     bool constant = false;
     for (const qb_tactic *const *t = qb_tactics(); *t; t++)
-        if (has(b, *t, QB_KIND_COPY) && (*t)->supports(&copy, &constant)) return true;
+        if (has(b, *t, QB_KIND_COPY) && qb_tactic_takes(*t, &copy, &constant)) return true;
     return false;
 }
 
 bool qb_device_takes(const void *lowering, const qb_problem *problem) {
     const qb_lowering *b = lowering;
-    const bool constant[QB_MAX_INPUTS] = {false};
+    const bool *constant = qb_filter_constants(problem);
     qb_desc in[QB_MAX_INPUTS];
     qb_problem p = *problem;
     p.in = in;
     p.out = qb_device_desc(b, problem->out);
-    for (int32_t i = 0; i < p.n_in; i++) in[i] = qb_device_desc(b, problem->in[i]);
+    for (int32_t i = 0; i < p.n_in; i++)
+        in[i] = constant[i] ? problem->in[i] : qb_device_desc(b, problem->in[i]);
     for (const qb_tactic *const *t = qb_tactics(); *t; t++)
-        if (has(b, *t, p.kind) && (*t)->supports(&p, constant)) return true;
+        if (has(b, *t, p.kind) && qb_tactic_takes(*t, &p, constant)) return true;
     return false;
 }

@@ -185,16 +185,16 @@ static qb_status keep_compiled(const qb_lowering *b) {
 
 /* Does a tactic of the host's backends take it? `faster`: one that is not the definition. */
 static bool is_taken(const qb_lowering *b, const qb_problem *problem, bool faster) {
-    const bool constant[QB_MAX_INPUTS] = {false};
     for (const qb_tactic *const *t = qb_tactics(); *t; t++)
-        if ((*t)->kind == problem->kind && qb_lower_has(b, *t, false) &&
-            !(faster && strcmp((*t)->backend, "ref") == 0) && (*t)->supports(problem, constant))
+        if (qb_lower_has(b, *t, false) && !(faster && strcmp((*t)->backend, "ref") == 0) &&
+            qb_tactic_takes(*t, problem, qb_filter_constants(problem)))
             return true;
     return false;
 }
 
+/* By the definition a sum that is rounded before is two steps. */
 static bool host_takes(const void *lowering, const qb_problem *problem) {
-    return is_taken(lowering, problem, false);
+    return is_taken(lowering, problem, problem->rounding.dtype != QB_DTYPE_NONE);
 }
 
 static bool host_attends(const void *lowering, const qb_problem *problem) {
@@ -229,6 +229,7 @@ static qb_status fuse_chains(qb_lowering *b) {
     const bool device = b->engine->device;
     const qb_chain_filter takes = device ? qb_device_takes : host_takes;
     if (b->spec->observable || (!device && b->spec->float_type != QB_DTYPE_F32)) return QB_OK;
+    QB_TRY(qb_fuse_rounded_sums(b->cx, b->graph, takes, b, &b->groups));
     QB_TRY(qb_fuse_views(b->cx, b->graph, device ? takes : host_attends, b, &b->groups));
     return qb_fuse_chains(b->cx, b->graph, takes, b, !device, &b->groups);
 }

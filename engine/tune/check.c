@@ -310,6 +310,7 @@ static qb_hash signature_of(const qb_kernel *k) {
     const int64_t facts[] = {(int64_t)(intptr_t)k->tactic,
                              p->act.kind,
                              p->act_first,
+                             p->rounding.dtype,
                              p->n_in > 0 ? (int64_t)p->in[0].dtype : 0,
                              p->n_in > 0 ? p->in[0].q.n > 0 : 0,
                              p->out.dtype,

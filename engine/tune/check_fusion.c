@@ -82,14 +82,24 @@ static qb_status enter_node(nodes *f, int32_t index, bool *done) {
     return node->op->eval(f->cx, node, in, &f->known[f->n - 1].tensor);
 }
 
+/* The value that node `i` made, inside the step: rounded, where it is one of quantized values. */
+static void round_inner(const nodes *f, int32_t i) {
+    const known *made = &f->known[f->n - 1];
+    if (i + 1 < f->group->n_nodes && f->graph->values[made->value].q.n > 0)
+        qb_ref_round(&f->group->rounding, qb_shape_count(&made->tensor.desc.shape),
+                     made->tensor.data);
+}
+
 static qb_status evaluate(nodes *f, bool *done) {
     const qb_group *g = f->group;
     const bool anchor = g->kind == QB_KIND_CONV || g->kind == QB_KIND_MATMUL;
     *done = true;
-    if (anchor) QB_TRY(enter_anchor(f));
     for (int32_t i = anchor ? QB_IN_RESIDUAL : 0; i < g->n_in; i++)
         if (g->in[i] >= 0) QB_TRY(enter_input(f, g->in[i], i));
-    for (int32_t i = anchor; i < g->n_nodes && *done; i++) QB_TRY(enter_node(f, g->node[i], done));
+    for (int32_t i = 0; i < g->n_nodes && *done; i++) {
+        QB_TRY(i == 0 && anchor ? enter_anchor(f) : enter_node(f, g->node[i], done));
+        if (*done) round_inner(f, i);
+    }
     return QB_OK;
 }
 

@@ -157,7 +157,7 @@ qb_status qb_check_sample_of(qb_ctx *cx, const qb_problem *row, const void *cons
     }
     out->problem.in = out->in;
     out->run = out->of = qb_shape_count(&row->out.shape);
-    if (!reference || out->run < 1 || !reference->supports(row, NULL)) return QB_OK;
+    if (!reference || out->run < 1 || !qb_tactic_takes(reference, row, NULL)) return QB_OK;
     if (row->kind == QB_KIND_CONV) return sample_conv(cx, seed, out, taken);
     if (row->kind == QB_KIND_MATMUL) return sample_matmul(cx, out, taken);
     if (row->kind == QB_KIND_ATTENTION) return sample_attention(out, taken);

@@ -146,7 +146,7 @@ static qb_status time_of(selection *c, const qb_tactic *tactic, const qb_problem
 static qb_status enter(selection *c, const qb_tactic *tactic) {
     for (int32_t i = 0; i < c->wanted->n_candidates; i++) {
         const qb_problem *candidate = &c->wanted->candidates[i];
-        if (!tactic->supports(candidate, c->wanted->constant)) continue;
+        if (!qb_tactic_takes(tactic, candidate, c->wanted->constant)) continue;
         qb_kernel *kernel = NULL;
         qb_timing timing;
         double besides;

@@ -7,7 +7,7 @@
 
 static bool takes(const qb_tactic *tactic, const qb_problem *p) {
     return tactic->kind == QB_KIND_CONV && strcmp(tactic->backend, "cpu") == 0 &&
-           tactic->supports(p, qb_conv_known);
+           qb_tactic_takes(tactic, p, qb_conv_known);
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {

@@ -432,12 +432,15 @@ static bool stays_in_int32(const qb_conv_plan *plan, const qb_problem *p) {
     float most = 0.0f, unit = p->in[QB_IN_DATA].q.scale[0] * plan->epilogue.inverse * plan->factor;
     for (int32_t i = 0; i < w->n; i++)
         if (w->scale[i] > most) most = w->scale[i];
-    return most * unit <= 0.25f && plan->epilogue.residual_scale * plan->epilogue.inverse <= 1e6f;
+    const qb_epilogue *f = &plan->epilogue;
+    const bool rounds = !f->rounds || f->first_scale * f->inverse <= 1e6f;
+    return most * unit <= 0.25f && f->residual_scale * f->inverse <= 1e6f && rounds;
 }
 
 static bool has_plain_epilogue(const qb_conv_plan *plan, const qb_problem *p) {
     const qb_epilogue *f = &plan->epilogue;
-    if (f->act.kind != QB_ACT_NONE || f->clamp_first || plan->float_bias) return false;
+    if (f->act.kind != QB_ACT_NONE || plan->float_bias || (f->clamp_first && !f->rounds))
+        return false;
     qb_dtype usual = plan->integer ? QB_DTYPE_U8 : p->in[QB_IN_DATA].dtype;
     return (f->residual == QB_DTYPE_NONE || f->residual == usual) &&
            (plan->integer

@@ -2,4 +2,5 @@
 #define QB_SIMD_TIER QB_SIMD_AVX512_VNNI
 #include "conv_s8_simd.inc"
 
-QB_SIMD_TACTIC(cpu_conv_s8_avx512_vnni, "cpu.conv_s8.avx512vnni", QB_KIND_CONV, QB_EXACT)
+QB_SIMD_TACTIC(cpu_conv_s8_avx512_vnni, "cpu.conv_s8.avx512vnni", QB_KIND_CONV, QB_EXACT,
+               .rounds = true)

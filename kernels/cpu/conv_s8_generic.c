@@ -64,4 +64,4 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 }
 
 QB_TACTIC(cpu_conv_s8_generic, "cpu.conv_s8.generic", "cpu", QB_KIND_CONV, QB_EXACT, supports,
-          create, .is_portable = qb_cpu_always);
+          create, .rounds = true, .is_portable = qb_cpu_always);

@@ -126,7 +126,7 @@ static qb_status find_conv(qb_ctx *cx, const qb_tactic *tactic, const lowered *t
                            const bool *constant, int threads, transpose *t) {
     for (const qb_tactic *const *c = qb_tactics(); *c && !t->conv; c++) {
         if ((*c)->kind != QB_KIND_CONV || strcmp((*c)->backend, tactic->backend) != 0 ||
-            !(*c)->supports(&to->p, constant))
+            !qb_tactic_takes(*c, &to->p, constant))
             continue;
         const qb_status status = (*c)->create(cx, *c, &to->p, constant, threads, &t->conv);
         if (status != QB_OK && status != QB_STATUS_UNSUPPORTED) return status;

@@ -55,8 +55,11 @@ typedef struct qb_epilogue {
     int32_t zero;
     float low, high;
     int32_t low_q, high_q; /* integers: the bounds as quantized values */
-    bool clamp_first;      /* bounds on the dequantized value before the residual */
-    float first_low, first_high;
+    /* before the residual */
+    bool clamp_first; /* bounds, on the dequantized value or, where it `rounds`, as `low` and `high`
+                       */
+    bool rounds;      /* to integers by their scale, and back */
+    float first_low, first_high, first_inverse, first_scale;
     qb_act act; /* what bounds cannot express, else NONE */
     bool act_first;
 } qb_epilogue;

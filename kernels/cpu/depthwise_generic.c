@@ -115,4 +115,4 @@ static qb_status create_s8(qb_ctx *cx, const qb_tactic *tactic, const qb_problem
 QB_TACTIC(cpu_depthwise_f32_generic, "cpu.depthwise_f32.generic", "cpu", QB_KIND_CONV, QB_EXACT,
           supports_f32, create_f32, .is_portable = qb_cpu_always);
 QB_TACTIC(cpu_depthwise_s8_generic, "cpu.depthwise_s8.generic", "cpu", QB_KIND_CONV, QB_EXACT,
-          supports_s8, create_s8, .is_portable = qb_cpu_always);
+          supports_s8, create_s8, .rounds = true, .is_portable = qb_cpu_always);

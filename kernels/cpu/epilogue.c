@@ -27,6 +27,23 @@ static bool bounds_of(qb_act act, float *low, float *high) {
     }
 }
 
+/* Bounds as they stand in quantized values of the type, less the zero point. */
+static void bound_quantized(qb_dtype dtype, int32_t zero, float inverse, float *low, float *high) {
+    const float lowest = (float)((dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - zero);
+    const float highest = (float)((dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - zero);
+    *low = fminf(fmaxf(*low * inverse, lowest), highest);
+    *high = fmaxf(fminf(*high * inverse, highest), lowest);
+}
+
+static void round_first(const qb_rounding *r, qb_epilogue *f) {
+    f->rounds = true;
+    f->first_inverse = 1.0f / r->scale;
+    f->first_scale = r->scale;
+    if (!f->clamp_first) f->first_low = -INFINITY, f->first_high = INFINITY;
+    f->clamp_first = true;
+    bound_quantized(r->dtype, r->zero, f->first_inverse, &f->first_low, &f->first_high);
+}
+
 qb_epilogue qb_epilogue_of(const qb_problem *p) {
     bool has_residual =
         (p->kind == QB_KIND_CONV || p->kind == QB_KIND_MATMUL) && qb_problem_has(p, QB_IN_RESIDUAL);
@@ -50,13 +67,11 @@ qb_epilogue qb_epilogue_of(const qb_problem *p) {
         low = -INFINITY;
         high = INFINITY;
     }
+    if (r && p->rounding.dtype != QB_DTYPE_NONE) round_first(&p->rounding, &f);
     f.low = low;
     f.high = high;
     if (p->out.q.n > 0) {
-        float lowest = (float)((p->out.dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - f.zero);
-        float highest = (float)((p->out.dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - f.zero);
-        f.low = fminf(fmaxf(low * f.inverse, lowest), highest);
-        f.high = fmaxf(fminf(high * f.inverse, highest), lowest);
+        bound_quantized(p->out.dtype, f.zero, f.inverse, &f.low, &f.high);
         f.low_q = (int32_t)lrintf(f.low) + f.zero;
         f.high_q = (int32_t)lrintf(f.high) + f.zero;
     }
@@ -77,14 +92,19 @@ static float residual_at(const qb_epilogue *f, const void *residual, int64_t i) 
  */
 static float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 
+static float before_residual(const qb_epilogue *f, float v) {
+    if (f->rounds) v *= f->first_inverse;
+    if (f->clamp_first) v = clamp(v, f->first_low, f->first_high);
+    return f->rounds ? f->first_scale * (float)(isnan(v) ? 0 : lrintf(v)) : v;
+}
+
 void qb_epilogue_run(const qb_epilogue *f, const float *f32, int64_t n, const void *residual,
                      void *out) {
     for (int64_t i = 0; i < n; i++) {
         float v = f32[i];
         if (f->residual != QB_DTYPE_NONE) {
-            if (f->clamp_first) v = clamp(v, f->first_low, f->first_high);
             if (f->act_first && f->act.kind != QB_ACT_NONE) v = qb_act_apply(f->act, v);
-            v += residual_at(f, residual, i);
+            v = before_residual(f, v) + residual_at(f, residual, i);
         }
         if (!f->act_first && f->act.kind != QB_ACT_NONE) v = qb_act_apply(f->act, v);
         v = clamp(v * f->inverse, f->low, f->high);

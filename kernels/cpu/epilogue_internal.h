@@ -79,18 +79,25 @@ QB_V vf qb_residual(const qb_epilogue *f, const char *from, vlanes n) {
                              vf_set(f->residual_scale), n);
 }
 
+/* What the residual is added to. */
+QB_V vf qb_before_residual(const qb_epilogue *f, vf v) {
+    if (f->rounds) v = vf_mul(v, vf_set(f->first_inverse));
+    /* NaN is the second operand, which these instructions return */
+    if (f->clamp_first) v = vf_min(vf_set(f->first_high), vf_max(vf_set(f->first_low), v));
+    return f->rounds ? vf_mul(vf_set(f->first_scale), vf_of(vi_of_number(v))) : v;
+}
+
 /* `out`, `has_residual` and `has_act` repeat what is in `f` so that callers can make them
  * constants. */
 QB_V void qb_epilogue_vector(const qb_epilogue *f, vf v, vlanes n, const char *residual, char *to,
                              qb_dtype out, bool has_residual, bool has_act) {
     if (has_residual) {
-        if (f->clamp_first) v = vf_min(vf_set(f->first_high), vf_max(vf_set(f->first_low), v));
         if (has_act && f->act_first) v = qb_act_vector(&f->act, v);
-        v = vf_add(v, qb_residual(f, residual, n));
+        v = vf_add(qb_before_residual(f, v), qb_residual(f, residual, n));
     }
     if (has_act && !f->act_first) v = qb_act_vector(&f->act, v);
     if (out != QB_DTYPE_F32) v = vf_mul(v, vf_set(f->inverse));
-    /* NaN is the second operand, which these instructions return */
+    /* NaN stays, as above */
     v = vf_min(vf_set(f->high), vf_max(vf_set(f->low), v));
     if (out == QB_DTYPE_F32)
         vf_store_n(to, v, n);

@@ -11,4 +11,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return qb_conv_create(cx, tactic, p, constant, threads, qb_conv_best(p), out);
 }
 
-QB_TACTIC(cpu_matmul_s8, "cpu.matmul_s8.packed", "cpu", QB_KIND_MATMUL, QB_EXACT, supports, create);
+QB_TACTIC(cpu_matmul_s8, "cpu.matmul_s8.packed", "cpu", QB_KIND_MATMUL, QB_EXACT, supports, create,
+          .rounds = true);

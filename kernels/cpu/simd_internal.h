@@ -54,14 +54,15 @@
 #error "no such tier"
 #endif
 
-/* The descriptor, from the file's `supports` and `create`. */
-#define QB_SIMD_TACTIC(symbol, text, kind_, exactness_)                                            \
+/* The descriptor, from the file's `supports` and `create`; behind the exactness may stand further
+ * members. */
+#define QB_SIMD_TACTIC(symbol, text, kind_, ...)                                                   \
     const qb_tactic qb_tactic_##symbol = {.name = text,                                            \
                                           .backend = "cpu",                                        \
                                           .kind = kind_,                                           \
-                                          .exactness = exactness_,                                 \
                                           .supports = supports,                                    \
-                                          .create = create};
+                                          .create = create,                                        \
+                                          .exactness = __VA_ARGS__};
 
 #if QB_X86
 #include <immintrin.h>

@@ -60,8 +60,9 @@ QB_V void qb_tile_activate(const qb_tile *t, float *sums, bool integer) {
         for (int v = 0; v < t->vectors; v++, at += QB_LANES) {
             vf f32 = qb_tile_float(t, at, integer, v);
             if (residual)
-                f32 = vf_add(f32, qb_residual(t->epilogue, qb_tile_residual(t, r, v),
-                                              v_lanes(t->width - v * QB_LANES)));
+                f32 = vf_add(qb_before_residual(t->epilogue, f32),
+                             qb_residual(t->epilogue, qb_tile_residual(t, r, v),
+                                         v_lanes(t->width - v * QB_LANES)));
             vf_store(at, f32);
         }
     qb_act_run(&t->epilogue->act, sums, t->rows * t->vectors);

@@ -3,4 +3,4 @@
 #define QB_WINOGRAD_INTEGER 1
 #include "winograd_simd.inc"
 
-QB_SIMD_TACTIC(cpu_winograd_s8_avx2, "cpu.winograd_s8.avx2", QB_KIND_CONV, QB_EXACT)
+QB_SIMD_TACTIC(cpu_winograd_s8_avx2, "cpu.winograd_s8.avx2", QB_KIND_CONV, QB_EXACT, .rounds = true)

@@ -71,12 +71,24 @@ void qb_ref_act_run(qb_act act, float *value, int64_t n) {
     for (int64_t i = 0; i < n; i++) value[i] = qb_act_apply(act, value[i]);
 }
 
+void qb_ref_round(const qb_rounding *r, int64_t n, float *f32) {
+    uint8_t quantized[QB_REF_CHUNK];
+    const qb_desc desc = {.dtype = r->dtype, .q = {.n = 1, .scale = &r->scale, .zero = &r->zero}};
+    if (r->dtype == QB_DTYPE_NONE) return;
+    for (int64_t count; n > 0; n -= count, f32 += count) {
+        count = n < QB_REF_CHUNK ? n : QB_REF_CHUNK;
+        qb_ref_store(&desc, quantized, 0, count, f32);
+        qb_ref_load(&desc, quantized, 0, 1, count, f32);
+    }
+}
+
 void qb_ref_epilogue(const qb_problem *p, const void *residual, int64_t residual_at, void *out,
                      int64_t at, int64_t n, float *f32) {
     if (!residual || p->act_first) qb_ref_act_run(p->act, f32, n);
     if (residual) {
         const qb_desc *desc = &p->in[QB_IN_RESIDUAL];
         float part[QB_REF_CHUNK];
+        qb_ref_round(&p->rounding, n, f32);
         for (int64_t done = 0; done < n; done += QB_REF_CHUNK) {
             int64_t count = n - done < QB_REF_CHUNK ? n - done : QB_REF_CHUNK;
             qb_ref_load(desc, residual, residual_at + done, 1, count, part);

@@ -35,6 +35,8 @@ static inline int qb_ref_threads(const qb_kernel *kernel) { return (int)(intptr_
                                             .backend = "ref",                                      \
                                             .kind = KIND,                                          \
                                             .exactness = QB_EXACT,                                 \
+                                            .rounds = (KIND) == QB_KIND_CONV ||                    \
+                                                      (KIND) == QB_KIND_MATMUL,                    \
                                             .supports = supports,                                  \
                                             .create = create}
 

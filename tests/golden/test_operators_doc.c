@@ -63,14 +63,14 @@ typedef struct behind {
 static bool takes(const qb_tactic *tactic, qb_problem *problem, qb_desc *in) {
     static const bool constant[QB_MAX_INPUTS];
     if (problem->kind != QB_KIND_BINARY && problem->kind != QB_KIND_UNARY) return true;
-    if (tactic->supports(problem, constant)) return true;
+    if (qb_tactic_takes(tactic, problem, constant)) return true;
     for (int32_t i = 0; i <= problem->n_in; i++) {
         qb_desc *desc = i < problem->n_in ? &in[i] : &problem->out;
         if (desc->shape.rank != 4) return false;
         desc->layout = QB_LAYOUT_NHWC;
         desc->channel_total = 2 * desc->shape.dim[1];
     }
-    return tactic->supports(problem, constant);
+    return qb_tactic_takes(tactic, problem, constant);
 }
 
 static void ask_backends(const qb_problem *problem, behind *out) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/common/value.h"
 #include "kernels/ref.h"
 
 #define GUARD 1024
@@ -215,6 +216,9 @@ conv_spec conv_spec_random(qb_rng *rng) {
     if (chance(rng, 15)) random_stem(rng, &s);
     if (chance(rng, 12)) random_window(rng, &s);
     if (chance(rng, 20)) random_padding(rng, &s);
+    if (s.residual != QB_DTYPE_NONE && !qb_cuda_is_smooth(s.act.kind) && chance(rng, 40))
+        s.rounding = code_type(rng);
+    s.rounding_zero = random_zero(rng, s.rounding);
     return s;
 }
 
@@ -228,12 +232,14 @@ void conv_spec_as_f16(conv_spec *s) {
     if (is_quantized(s->residual)) s->residual = QB_DTYPE_F16;
     s->in_zero = s->out_zero = s->residual_zero = 0;
     s->per_channel = false;
+    s->rounding = QB_DTYPE_NONE;
 }
 
 char *conv_spec_text(const conv_spec *s, char *text, size_t n) {
     snprintf(text, n,
              "%lldx%lldx%lldx%lld -> %lld, %lldx%lld/%lld dil %lld pad %lld %lld %lld %lld group "
-             "%lld, %s(%d) x %s -> %s(%d), bias %s, residual %s(%d), %s%s%s, slices %lld %lld "
+             "%lld, %s(%d) x %s -> %s(%d), bias %s, residual %s(%d), rounding %s(%d), %s%s%s, "
+             "slices %lld %lld "
              "%lld%s, pool %lldx%lld/%lld,%lld pad %lld,%lld %lld,%lld",
              (long long)s->batch, (long long)s->in_c, (long long)s->in_h, (long long)s->in_w,
              (long long)s->out_c, (long long)s->kernel_h, (long long)s->kernel_w,
@@ -241,7 +247,8 @@ char *conv_spec_text(const conv_spec *s, char *text, size_t n) {
              (long long)s->pad_left, (long long)s->pad_bottom, (long long)s->pad_right,
              (long long)s->group, qb_dtype_text(s->in), s->in_zero, qb_dtype_text(s->weight),
              qb_dtype_text(s->out), s->out_zero, qb_dtype_text(s->bias), qb_dtype_text(s->residual),
-             s->residual_zero, qb_act_text(s->act.kind), s->act_first ? " first" : "",
+             s->residual_zero, qb_dtype_text(s->rounding), s->rounding_zero,
+             qb_act_text(s->act.kind), s->act_first ? " first" : "",
              s->per_channel ? "" : ", per tensor", (long long)s->in_slice, (long long)s->out_slice,
              (long long)s->residual_slice, s->padded ? " padded" : "", (long long)s->pool.kernel[0],
              (long long)s->pool.kernel[1], (long long)s->pool.stride[0],
@@ -342,6 +349,7 @@ static void set_problem(conv_case *c) {
     }
     p->act = s->act;
     p->act_first = s->act_first;
+    p->rounding = (qb_rounding){s->rounding, 0.8f * c->scale[1], s->rounding_zero};
     c->constant[QB_IN_WEIGHT] = c->constant[QB_IN_BIAS] = true;
 }
 
@@ -557,7 +565,7 @@ qb_status conv_case_run(qb_ctx *cx, const conv_case *c, const qb_tactic *tactic,
     qb_kernel *kernel = NULL;
     guarded g[BUFFERS] = {0};
     conv_case_on_device(c, &problem, in);
-    if (!tactic->supports(&problem, c->constant))
+    if (!qb_tactic_takes(tactic, &problem, c->constant))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not supported", tactic->name);
     QB_TRY(tactic->create(cx, tactic, &problem, c->constant, 1, &kernel));
     qb_status status = run_kernel(cx, c, kernel, g);

@@ -15,6 +15,8 @@ typedef struct conv_spec {
     int32_t in_zero, out_zero, residual_zero;
     qb_act act;
     bool act_first, per_channel;
+    qb_dtype rounding; /* before the residual; NONE: there is none */
+    int32_t rounding_zero;
     qb_window pool;                              /* n = 2: a max pool behind it; 0: none */
     int64_t in_slice, out_slice, residual_slice; /* channels before the slice; as many behind it */
     bool padded; /* pixels end on a boundary of 16 bytes, in channels that are nobody's; no slices

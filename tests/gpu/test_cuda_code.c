@@ -113,7 +113,7 @@ static void count_tactics(qb_ctx *cx, const conv_case *c, const qb_cuda_device *
     for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
         qb_kernel *kernel;
         if (strcmp((*t)->backend, "cuda") != 0 || (*t)->kind != QB_KIND_CONV || is_library(*t) ||
-            !(*t)->supports(&problem, c->constant))
+            !qb_tactic_takes(*t, &problem, c->constant))
             continue;
         qb_ctx_clear(cx);
         const qb_status status = (*t)->create(cx, *t, &problem, c->constant, 1, &kernel);

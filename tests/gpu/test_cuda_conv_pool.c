@@ -146,7 +146,7 @@ static void other_problems_are_left_out(void **state) {
         if (i == 5) spec.group = 3;
         assert_ok(&cx, conv_case_init(&cx, &c, &spec, &rng));
         conv_case_on_device(&c, &problem, in);
-        assert_int_equal(tactic->supports(&problem, c.constant), i == 6);
+        assert_int_equal(qb_tactic_takes(tactic, &problem, c.constant), i == 6);
         conv_case_release(&c);
     }
 }

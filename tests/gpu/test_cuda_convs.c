@@ -287,6 +287,41 @@ static void float_biases_equal_the_reference(void **state) {
                                 sizeof layers / sizeof *layers);
 }
 
+/* Sums of what has a scale of its own, as tools quantize residual networks. */
+static void rounded_residuals_equal_the_reference(void **state) {
+    (void)state;
+    static const int shape[][5] = {{2, 64, 14, 256, 1},
+                                   {1, 64, 14, 64, 3},
+                                   {4, 128, 28, 128, 3},
+                                   {8, 24, 15, 24, 1},
+                                   {2, 256, 9, 40, 1}};
+    static const qb_act_kind acts[] = {QB_ACT_NONE, QB_ACT_RELU, QB_ACT_CLIP};
+    qb_ctx cx;
+    qb_rng rng;
+    int wrong = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_CASES")) qb_test_skip("only a few cases are asked for");
+    qb_rng_seed(&rng, 31);
+    for (size_t i = 0; i < 12 * sizeof shape / sizeof *shape; i++) {
+        const int *s = shape[i / 12], way = (int)(i % 12);
+        conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[3], s[4], 1);
+        spec.pad_top = spec.pad_left = spec.pad_bottom = spec.pad_right = (s[4] - 1) / 2;
+        spec.residual = way % 2 ? QB_DTYPE_S8 : QB_DTYPE_U8;
+        spec.residual_zero = 9;
+        spec.rounding = way / 2 % 2 ? QB_DTYPE_S8 : QB_DTYPE_U8;
+        spec.rounding_zero = 40;
+        spec.act = (qb_act){.kind = acts[way % 3], .alpha = -0.3f, .beta = 0.9f};
+        spec.act_first = way > 7;
+        if (way == 5) spec.in_zero = 33; /* classes of pixels */
+        if (way % 4 == 1) spec.out_zero = 21;
+        int ran[MAX_TACTICS] = {0}, n = 0;
+        wrong += try_all(&cx, &spec, &rng, ran);
+        for (int t = 0; t < MAX_TACTICS; t++) n += ran[t];
+        if (!getenv("QB_TEST_TACTICS")) assert_true(n >= 3);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* A Clip whose lower bound is above the upper one: that is the last word. */
 static void crossed_bounds_equal_the_reference(void **state) {
     (void)state;
@@ -517,6 +552,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(silu_layers_equal_the_reference),
     cmocka_unit_test(float_biases_equal_the_reference),
     cmocka_unit_test(ragged_channels_equal_the_reference),
+    cmocka_unit_test(rounded_residuals_equal_the_reference),
     cmocka_unit_test(crossed_bounds_equal_the_reference),
     cmocka_unit_test(windows_equal_the_reference),
     cmocka_unit_test(many_tiles_equal_the_reference),

@@ -99,7 +99,7 @@ static void convolutions_have_a_plain_kernel(void **state) {
         assert_ok(&cx, conv_case_init(&cx, &c, &spec, &rng));
         conv_case_on_device(&c, &problem, in);
         for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
-            if (!is_cuda(*t, QB_KIND_CONV) || !(*t)->supports(&problem, c.constant)) continue;
+            if (!is_cuda(*t, QB_KIND_CONV) || !qb_tactic_takes(*t, &problem, c.constant)) continue;
             any = true;
             plain = plain || is_plain(*t);
         }
@@ -149,7 +149,7 @@ static void cudnn_stays_out_where_it_is_not_exact(void **state) {
         spec.act = rows[i].act;
         assert_ok(&cx, conv_case_init(&cx, &c, &spec, &rng));
         conv_case_on_device(&c, &problem, in);
-        if (t->supports(&problem, c.constant) != rows[i].taken)
+        if (qb_tactic_takes(t, &problem, c.constant) != rows[i].taken)
             fail_msg("%s: expected %s", rows[i].what, rows[i].taken ? "taken" : "left out");
         conv_case_release(&c);
     }
@@ -168,7 +168,7 @@ static const char *remark_on(conv_spec spec, const char *name, char text[64]) {
     assert_non_null(t);
     assert_ok(&cx, conv_case_init(&cx, &c, &spec, &rng));
     conv_case_on_device(&c, &problem, in);
-    assert_true(t->supports(&problem, c.constant));
+    assert_true(qb_tactic_takes(t, &problem, c.constant));
     const qb_kernel kernel = {.tactic = t, .problem = problem};
     const bool said = qb_cuda_fallback_reason(&kernel, text, 64);
     conv_case_release(&c);

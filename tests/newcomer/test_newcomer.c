@@ -119,7 +119,7 @@ static void a_tile_is_a_tactic_and_computes(void **state) {
     const conv_spec spec = conv_spec_plain(2, 48, 9, 80, 3, 2);
     assert_ok(&cx, conv_case_init(&cx, &c, &spec, &rng));
     conv_case_on_device(&c, &problem, in);
-    assert_true(tile->supports(&problem, c.constant));
+    assert_true(qb_tactic_takes(tile, &problem, c.constant));
     if (qb_cuda_open(&cx, 0, &device) == QB_OK) {
         char *got = qb_alloc(&cx, (size_t)c.n_out, 1);
         assert_non_null(got);

@@ -101,12 +101,19 @@ static void set_bias(qb_rng *rng, random_case *c, int64_t n, bool integer) {
     c->constant[QB_IN_BIAS] = true;
 }
 
-static void set_residual(qb_rng *rng, random_case *c) {
+/* `integer`: of sums of integers, which may be rounded before the residual is added. */
+static void set_residual(qb_rng *rng, random_case *c, bool integer) {
     qb_desc *r = &c->in[QB_IN_RESIDUAL];
     if (random_chance(rng, 65)) return;
     r->shape = c->problem.out.shape;
     set_either(rng, c, QB_IN_RESIDUAL, r, random_chance(rng, 60), 0.01f);
     c->problem.act_first = random_chance(rng, 30);
+    if (!integer || random_chance(rng, 60)) return;
+    const bool is_u8 = random_chance(rng, 50);
+    c->problem.rounding =
+        (qb_rounding){.dtype = is_u8 ? QB_DTYPE_U8 : QB_DTYPE_S8,
+                      .scale = scale_of_sums(c) * (float)(0.3 + qb_rng_uniform(rng)),
+                      .zero = (int32_t)random_between(rng, is_u8 ? 0 : -128, is_u8 ? 255 : 127)};
 }
 
 /* A window that fits; returns false when the output would be empty. */
@@ -250,7 +257,7 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 80 : 20),
                scale_of_sums(c));
     p->n_in = p->kind == QB_KIND_CONV ? 4 : 3;
-    if (p->kind == QB_KIND_CONV) set_residual(rng, c);
+    if (p->kind == QB_KIND_CONV) set_residual(rng, c, integer);
     return true;
 }
 
@@ -292,7 +299,7 @@ static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
     set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 70 : 20),
                scale_of_sums(c));
     p->n_in = 4;
-    set_residual(rng, c);
+    set_residual(rng, c, integer);
     return true;
 }
 

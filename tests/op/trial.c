@@ -363,7 +363,7 @@ bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, random_case *c,
                qb_workers *workers) {
     trial t = {.cx = cx, .rng = rng, .tactic = tactic, .c = c};
     lower(&t);
-    if (!tactic->supports(&t.problem, c->constant)) return false;
+    if (!qb_tactic_takes(tactic, &t.problem, c->constant)) return false;
     int threads = (int)random_between(rng, 1, 2);
     qb_status status = tactic->create(cx, tactic, &t.problem, c->constant, threads, &t.kernel);
     if (status == QB_STATUS_UNSUPPORTED) {
@@ -392,5 +392,5 @@ bool trial_takes(uint64_t seed, const qb_tactic *tactic, const random_case *c) {
     trial t = {.rng = &rng, .tactic = tactic, .c = c};
     qb_rng_seed(&rng, seed);
     lower(&t);
-    return tactic->supports(&t.problem, c->constant);
+    return qb_tactic_takes(tactic, &t.problem, c->constant);
 }

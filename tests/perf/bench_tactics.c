@@ -122,7 +122,7 @@ static void print_tactic(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
                          const char *name, int runs) {
     static const bool constant[4] = {false, true, true, false};
     if (strcmp(tactic->backend, "cuda") == 0 || strcmp(tactic->backend, "ref") == 0 ||
-        tactic->kind != p->kind || !tactic->supports(p, constant))
+        tactic->kind != p->kind || !qb_tactic_takes(tactic, p, constant))
         return;
     double ms[2];
     char impl[64] = "";

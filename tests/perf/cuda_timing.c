@@ -132,7 +132,7 @@ qb_status timing_tactic(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                         int replays, double *us, char impl[64]) {
     qb_kernel *kernel = NULL;
     *us = 0.0;
-    if (!tactic->supports(problem, constant)) return QB_OK;
+    if (!qb_tactic_takes(tactic, problem, constant)) return QB_OK;
     qb_status status = tactic->create(cx, tactic, problem, constant, 1, &kernel);
     if (status == QB_STATUS_UNSUPPORTED) {
         fprintf(stderr, "%s\n", cx->message);

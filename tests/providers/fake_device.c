@@ -464,9 +464,9 @@ static const qb_tactic *twin_of(qb_kind kind) {
 static bool supports(qb_kind kind, const qb_problem *problem, const bool *constant) {
     qb_desc in[QB_MAX_INPUTS];
     if (kind == QB_KIND_CONV_POOL && !fake_device_fuses) return false;
-    if (!is_other_conv(problem)) return twin_of(kind)->supports(problem, constant);
+    if (!is_other_conv(problem)) return qb_tactic_takes(twin_of(kind), problem, constant);
     const qb_problem plain = plain_of(problem, in);
-    return twin_of(kind)->supports(&plain, constant);
+    return qb_tactic_takes(twin_of(kind), &plain, constant);
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
@@ -683,7 +683,7 @@ planted_tactic fake_planted_tactic;
 static const qb_tactic *reference_conv(void);
 
 static bool planted_supports(const qb_problem *p, const bool *constant) {
-    return fake_planted_tactic != PLANTED_NONE && reference_conv()->supports(p, constant);
+    return fake_planted_tactic != PLANTED_NONE && qb_tactic_takes(reference_conv(), p, constant);
 }
 
 static qb_status (*right_launch)(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);

@@ -41,7 +41,7 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
 
 /* The descriptor qb_tactic_SYMBOL of cuda.NAME with functions SYMBOL_supports and SYMBOL_create. */
 #define QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)                                              \
-    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, NULL)
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, .exactness = EXACTNESS)
 /* The same of supports(&INNER, problem, constant) and create(cx, tactic, &INNER, problem, ...): a
  * tactic around another one, see qb_cuda_create_around. */
 #define QB_CUDA_TACTIC_AROUND(SYMBOL, NAME, KIND, EXACTNESS, INNER)                                \
@@ -54,7 +54,7 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
                                      qb_kernel **out) {                                            \
         return create(cx, tactic, &INNER, problem, constant, threads, out);                        \
     }                                                                                              \
-    QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, .exactness = EXACTNESS, .rounds = true)
 /* The same with SYMBOL_compete, of which SYMBOL_create is made. */
 #define QB_CUDA_TACTIC_COMPETING(SYMBOL, NAME, KIND, EXACTNESS)                                    \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
@@ -63,7 +63,7 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
         (void)threads;                                                                             \
         return SYMBOL##_compete(cx, tactic, problem, constant, 0, out);                            \
     }                                                                                              \
-    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, SYMBOL##_compete)
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, .exactness = EXACTNESS, .compete = SYMBOL##_compete)
 /* The same of LOWER, which tells whether the tactic takes a problem of this kind and fills in what
  * its kernel holds: lower(problem, &finalized, in, &state), with layouts as qb_cuda_choose_layouts
  * chooses them. SETUP(kernel) sets what else a kernel has; NULL: nothing. */
@@ -106,14 +106,13 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
         return qb_cuda_set_up(*out, SETUP);                                                        \
     }                                                                                              \
     QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
-#define QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, COMPETE)                                 \
+#define QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, ...)                                                \
     const qb_tactic qb_tactic_##SYMBOL = {.name = "cuda." NAME,                                    \
                                           .backend = "cuda",                                       \
                                           .kind = KIND,                                            \
-                                          .exactness = EXACTNESS,                                  \
                                           .device_memory = true,                                   \
                                           .supports = SYMBOL##_supports,                           \
                                           .create = SYMBOL##_create,                               \
-                                          .compete = COMPETE}
+                                          __VA_ARGS__}
 
 #endif

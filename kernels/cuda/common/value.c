@@ -157,6 +157,13 @@ bool qb_cuda_epilogue_params_of(const qb_problem *p, qb_cuda_epilogue_params *ou
     if (has_residual && qb_problem_has(p, QB_IN_RESIDUAL) &&
         !qb_cuda_value_of(&p->in[QB_IN_RESIDUAL], &out->residual))
         return false;
+    if (p->rounding.dtype != QB_DTYPE_NONE) {
+        const qb_rounding *r = &p->rounding;
+        const qb_qparams q = {r->dtype, -1, 1, &r->scale, &r->zero};
+        const qb_desc rounded = {.dtype = r->dtype, .shape = p->out.shape, .q = q};
+        if (qb_cuda_is_smooth(p->act.kind) || !qb_cuda_value_of(&rounded, &out->rounding))
+            return false;
+    }
     return qb_cuda_value_of(&p->out, &out->out);
 }
 

@@ -168,12 +168,16 @@ QB_DEVICE void qb_load_floats(const qb_cuda_value &p, const void *data, int64_t 
     qb_scale<V>(p, v);
 }
 
-// Float to a quantized value, bytes above it zero. DIVIDE: as COPY does, by a quotient; else as the
+// Float to a quantized value less its zero point. DIVIDE: as COPY does, by a quotient; else as the
 // end of a fused step, by a product. NaN passes the bounds and converts to 0.
-template <bool DIVIDE> QB_DEVICE uint32_t qb_quantize_one(const qb_cuda_value &p, float f32) {
+template <bool DIVIDE> QB_DEVICE int qb_round_one(const qb_cuda_value &p, float f32) {
     float v = DIVIDE ? __fdiv_rn(f32, p.scale) : __fmul_rn(f32, p.inverse);
-    v = v < p.lowest ? p.lowest : v > p.highest ? p.highest : v;
-    return (uint32_t)(__float2int_rn(v) + p.zero) & 255u;
+    return __float2int_rn(v < p.lowest ? p.lowest : v > p.highest ? p.highest : v);
+}
+
+// The same with it, bytes above it zero.
+template <bool DIVIDE> QB_DEVICE uint32_t qb_quantize_one(const qb_cuda_value &p, float f32) {
+    return (uint32_t)(qb_round_one<DIVIDE>(p, f32) + p.zero) & 255u;
 }
 
 template <int V, bool DIVIDE>
@@ -211,6 +215,8 @@ QB_DEVICE void qb_epilogue_with(const qb_cuda_epilogue_params &p, float residual
     bool has = p.residual.dtype != QB_DTYPE_NONE;
     if (!has || p.act_first) f32 = qb_act_of(p.act, p.alpha, p.beta, f32);
     if (has) {
+        if (p.rounding.dtype != QB_DTYPE_NONE)
+            f32 = __fmul_rn(p.rounding.scale, (float)qb_round_one<false>(p.rounding, f32));
         f32 = __fadd_rn(f32, residual);
         if (!p.act_first) f32 = qb_act_of(p.act, p.alpha, p.beta, f32);
     }

@@ -60,12 +60,15 @@ int64_t qb_cuda_stored_channels(const qb_desc *out, const qb_desc *in, int32_t n
  * elementwise kernel reads what it then overwrites. */
 uint64_t qb_cuda_in_place(const qb_problem *p, const qb_desc *in);
 
-/* The end of a step: activation, residual, and the result's type, as problem.h says. */
+/* The end of a step: activation, residual, and the result's type, as problem.h says. `rounding`:
+ * dtype NONE where nothing is rounded before the residual. */
 typedef struct qb_cuda_epilogue_params {
-    qb_cuda_value out, residual;
+    qb_cuda_value out, residual, rounding;
     int32_t act, act_first;
     float alpha, beta;
 } qb_cuda_epilogue_params;
+/* False: not for the device; or what is rounded is the result of a smooth activation, see below,
+ * which is not exact and would be off by any number of steps of the sum. */
 bool qb_cuda_epilogue_params_of(const qb_problem *p, qb_cuda_epilogue_params *out);
 
 /* Is there no exact arithmetic for it on the device (exp, tanh, erf)? */

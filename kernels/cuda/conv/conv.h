@@ -49,7 +49,8 @@ typedef enum qb_cuda_epilogue {
 #define QB_EPILOGUE_BIT(NAME) (1u << QB_EPILOGUE_##NAME)
 #define QB_EPILOGUES_PLAIN (QB_EPILOGUE_BIT(PLAIN) | QB_EPILOGUE_BIT(SATURATE))
 #define QB_EPILOGUES_BASIC                                                                         \
-    (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(RESIDUAL_SATURATE))
+    (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(RESIDUAL_SATURATE) |         \
+     QB_EPILOGUE_BIT(RESIDUAL_ROUNDED))
 #define QB_EPILOGUES_HALO (QB_EPILOGUES_BASIC | QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(SILU))
 #define QB_EPILOGUES_SHORT                                                                         \
     (QB_EPILOGUES_BASIC | QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(FLOAT_BIAS) |                   \
@@ -105,6 +106,10 @@ typedef struct qb_cuda_conv {
     /* of volumes; behind the others, whose places decide about registers of the wgmma kernels */
     int32_t in_d, out_d, kernel_d, stride_d, pad_d, dilation_d;
     int32_t taps; /* of the kernel */
+    /* values that are rounded before the residual is added (qb_problem.rounding), their bounds as
+       `lowest` and `highest`; an activation before the residual is among these */
+    int32_t rounds;
+    float first_inverse, first_scale, first_lowest, first_highest;
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
 } qb_cuda_conv;
 

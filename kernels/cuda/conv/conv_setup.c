@@ -217,74 +217,97 @@ static bool small_enough(const qb_cuda_conv *c) {
 }
 
 /* Bounds of the float value. */
-static void set_float_bounds(const qb_problem *p, qb_cuda_conv *c) {
+static void set_float_bounds(qb_act act, qb_cuda_conv *c) {
     c->lowest = -INFINITY;
     c->highest = INFINITY;
-    if (p->act.kind == QB_ACT_RELU || p->act.kind == QB_ACT_CLIP)
-        c->lowest = p->act.kind == QB_ACT_RELU ? 0.0f : p->act.alpha;
-    if (p->act.kind == QB_ACT_CLIP) c->highest = p->act.beta;
+    if (act.kind == QB_ACT_RELU || act.kind == QB_ACT_CLIP)
+        c->lowest = act.kind == QB_ACT_RELU ? 0.0f : act.alpha;
+    if (act.kind == QB_ACT_CLIP) c->highest = act.beta;
+}
+
+/* An activation is none but bounds. */
+static bool is_bound(qb_act_kind kind) {
+    return kind == QB_ACT_NONE || kind == QB_ACT_RELU || kind == QB_ACT_CLIP;
+}
+
+/* Quantized values of type `dtype` less their zero point. */
+static void set_type_bounds(qb_dtype dtype, int32_t zero, float *lowest, float *highest) {
+    *lowest = (float)((dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - zero);
+    *highest = (float)((dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - zero);
+}
+
+/* ReLU and Clip as bounds of values that are multiplied by `inverse`. */
+static void bound(qb_act act, float inverse, float lowest, float highest, float *low, float *high) {
+    const bool clips = act.kind == QB_ACT_CLIP;
+    *low = act.kind == QB_ACT_NONE ? lowest
+                                   : clamp(clips ? act.alpha * inverse : 0.0f, lowest, highest);
+    *high = clips ? clamp(act.beta * inverse, lowest, highest) : highest;
+    if (*low > *high) *low = *high; /* as the reference: the upper bound is the last word */
+}
+
+/* False: nothing is rounded before the residual. */
+static bool set_rounding(const qb_problem *p, qb_cuda_conv *c) {
+    const qb_rounding *r = &p->rounding;
+    const qb_act before = p->act_first ? p->act : (qb_act){QB_ACT_NONE};
+    float lowest, highest;
+    c->rounds = r->dtype != QB_DTYPE_NONE;
+    if (!c->rounds) return false;
+    c->first_inverse = 1.0f / r->scale;
+    c->first_scale = r->scale;
+    set_type_bounds(r->dtype, r->zero, &lowest, &highest);
+    bound(before, c->first_inverse, lowest, highest, &c->first_lowest, &c->first_highest);
+    return true;
 }
 
 /* Multiplying by 1 / Sy and rounding keep the order, so that ReLU and Clip are bounds of the
  * quantized value, as long as nothing comes after them. */
 static void set_epilogue(const qb_problem *p, qb_cuda_packing packing, qb_cuda_conv *c) {
     const qb_desc *y = &p->out;
-    bool has_res = qb_problem_has(p, QB_IN_RESIDUAL), bounded = true;
+    const qb_act act = set_rounding(p, c) && p->act_first ? (qb_act){QB_ACT_NONE} : p->act;
+    bool has_res = qb_problem_has(p, QB_IN_RESIDUAL), bounded = is_bound(act.kind);
     bool quantizes = y->q.n > 0;
     c->out_dtype = (int32_t)y->dtype;
     c->res_dtype = has_res ? (int32_t)p->in[QB_IN_RESIDUAL].dtype : QB_DTYPE_NONE;
     c->res_scale = has_res && p->in[QB_IN_RESIDUAL].q.n ? p->in[QB_IN_RESIDUAL].q.scale[0] : 1.0f;
     c->res_zero = has_res && p->in[QB_IN_RESIDUAL].q.n ? zero_of(&p->in[QB_IN_RESIDUAL].q) : 0;
-    c->act = (int32_t)p->act.kind;
-    c->act_alpha = p->act.alpha;
-    c->act_beta = p->act.beta;
+    c->act = (int32_t)act.kind;
+    c->act_alpha = act.alpha;
+    c->act_beta = act.beta;
     c->act_first = p->act_first;
     c->has_float_bias = qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
     c->inverse = quantizes ? 1.0f / y->q.scale[0] : 1.0f;
     c->out_zero = quantizes ? zero_of(&y->q) : 0;
-    c->lowest = (float)((y->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - c->out_zero);
-    c->highest = (float)((y->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - c->out_zero);
+    set_type_bounds(y->dtype, c->out_zero, &c->lowest, &c->highest);
     int32_t piece =
         packing == QB_CUDA_PACKING_DEPTHWISE ? 8 : 16; /* channels that are written at once */
     int32_t multiple = stored_channels(y, c) | c->out_total | c->out_offset;
     c->wide = multiple % piece == 0;
     float low = c->lowest, high = c->highest;
-    switch (p->act.kind) {
-    case QB_ACT_NONE: break;
-    case QB_ACT_RELU: low = clamp(0.0f, c->lowest, c->highest); break;
-    case QB_ACT_CLIP:
-        low = clamp(p->act.alpha * c->inverse, c->lowest, c->highest);
-        high = clamp(p->act.beta * c->inverse, c->lowest, c->highest);
-        break;
-    default: bounded = false;
-    }
-    if (low > high) low = high; /* as the reference: the upper bound is the last word */
-    if (has_res && p->act_first && p->act.kind != QB_ACT_NONE) bounded = false;
+    if (bounded) bound(act, c->inverse, c->lowest, c->highest, &low, &high);
+    if (has_res && p->act_first && act.kind != QB_ACT_NONE) bounded = false;
     if (has_res && !is_quantized(&p->in[QB_IN_RESIDUAL])) bounded = false;
     if (has_res) multiple |= c->res_total | c->res_offset;
     c->eights = multiple % 8 == 0;
     bool vector = bounded && quantizes && multiple % piece == 0 &&
                   !((has_res || c->has_float_bias) && c->classes > 1) && small_enough(c);
     c->epilogue = QB_EPILOGUE_GENERAL;
-    if (!quantizes) set_float_bounds(p, c);
+    if (!quantizes) set_float_bounds(act, c);
     if (bounded && quantizes) {
         c->lowest = low;
         c->highest = high;
     }
     if (!vector) return;
     if (c->has_float_bias) {
+        if (c->rounds) return;
         c->epilogue = has_res ? QB_EPILOGUE_FLOAT_BIAS_RESIDUAL : QB_EPILOGUE_FLOAT_BIAS;
         return;
     }
     const bool saturates = low == 0.0f && rintf(high) == 255.0f;
-    c->epilogue = has_res ? saturates ? QB_EPILOGUE_RESIDUAL_SATURATE : QB_EPILOGUE_RESIDUAL
+    c->epilogue = c->rounds ? QB_EPILOGUE_RESIDUAL_ROUNDED
+                  : has_res ? saturates ? QB_EPILOGUE_RESIDUAL_SATURATE : QB_EPILOGUE_RESIDUAL
                   : c->classes > 1 ? QB_EPILOGUE_CLASS
                   : saturates      ? QB_EPILOGUE_SATURATE
                                    : QB_EPILOGUE_PLAIN;
-}
-
-static bool is_bound(qb_act_kind kind) {
-    return kind == QB_ACT_NONE || kind == QB_ACT_RELU || kind == QB_ACT_CLIP;
 }
 
 static void set_f16_epilogue(const qb_problem *p, qb_cuda_conv *c) {
@@ -336,7 +359,7 @@ static qb_cuda_epilogue choose_epilogue(const qb_problem *p, const qb_cuda_conv 
         return QB_EPILOGUE_GELU;
     if (!to_f16 || !is_bound(act)) return vector;
     if (alone) return QB_EPILOGUE_TO_F16;
-    const bool adds = act == QB_ACT_NONE || !c->act_first;
+    const bool adds = (act == QB_ACT_NONE || !c->act_first) && !c->rounds;
     return adds && is_quantized(&p->in[QB_IN_RESIDUAL]) && small_enough(c)
                ? QB_EPILOGUE_TO_F16_RESIDUAL
                : vector;
@@ -487,11 +510,18 @@ bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv) {
     return true;
 }
 
+/* Smooth activations are not exact, and what was rounded in between would be off by any number of
+ * steps of the result. */
+static bool takes_rounding(const qb_problem *p, qb_cuda_packing packing) {
+    return is_bound(p->act.kind) && packing != QB_CUDA_PACKING_DEPTHWISE && !is_f16(p);
+}
+
 bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing packing,
                      int32_t block_k, int32_t block_n, qb_cuda_conv *conv) {
     qb_cuda_conv c;
     if (!qb_cuda_conv_geometry(p, &c) || !check_operands(p, constant, packing)) return false;
     if (qb_cuda_conv_is_volume(&c) && packing != QB_CUDA_PACKING_TENSOR) return false;
+    if (p->rounding.dtype != QB_DTYPE_NONE && !takes_rounding(p, packing)) return false;
     if (!set_classes(p, packing, &c)) return false;
     c.in_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
     set_epilogue(p, packing, &c);

@@ -71,6 +71,7 @@ QB_DEVICE void qb_prefetch_constants(const qb_cuda_conv &p, const qb_cuda_conv_i
 // What follows bias and scale: activation and residual.
 QB_DEVICE float qb_activate_one(const qb_cuda_conv &p, float f32, uint32_t residual) {
     bool res = p.res_dtype != QB_DTYPE_NONE;
+    if (p.rounds) f32 = qb_round_first(p, f32);
     if (!res || p.act_first) f32 = qb_apply(p, f32);
     if (res) {
         f32 = __fadd_rn(f32, qb_residual_value(p, residual));
@@ -253,6 +254,10 @@ QB_DEVICE void qb_epilogue_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &
         if (INTEGER && coarse && !res && p.wide && p.act == QB_ACT_GELU) {
             qb_store_gelu16(p, io.out, to, valid, v);
             continue;
+        }
+        if (INTEGER && p.rounds) {
+#pragma unroll
+            for (int j = 0; j < 16; j++) v[j] = qb_round_first(p, v[j]);
         }
         if (res && !p.act_first) qb_add_residual16(p, residual, v);
         qb_act_fast(p, coarse, v);

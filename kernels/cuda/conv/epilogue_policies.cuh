@@ -58,6 +58,12 @@ struct qb_residual_Q8 {
         return __fadd_rn(v, __fmul_rn(p.res_scale, qb_residual_value(word, i, q)));
     }
 };
+struct qb_residual_Q8_ROUNDED : qb_residual_Q8 {
+    static __device__ __forceinline__ float add(const qb_cuda_conv &p, float v, uint32_t word,
+                                                int i, qb_residual_q8 q) {
+        return qb_residual_Q8::add(p, qb_round_first(p, v), word, i, q);
+    }
+};
 struct qb_residual_F16 {
     static constexpr bool q8 = false, f16 = true;
 };

@@ -312,6 +312,12 @@ template <bool ZERO> QB_DEVICE uint32_t qb_quantize4(const qb_cuda_conv &p, floa
                            __float_as_uint(v[3]));
 }
 
+// To the quantized values that a result has before the residual is added, and back.
+QB_DEVICE float qb_round_first(const qb_cuda_conv &p, float v) {
+    v = fminf(fmaxf(__fmul_rn(v, p.first_inverse), p.first_lowest), p.first_highest);
+    return __fmul_rn(p.first_scale, __fsub_rn(__fadd_rn(v, QB_ROUND_MAGIC), QB_ROUND_MAGIC));
+}
+
 // What the residual's words need to become floats.
 struct qb_residual_q8 {
     uint32_t flip, magic;

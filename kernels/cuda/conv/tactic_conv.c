@@ -156,7 +156,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
         (void)threads;                                                                             \
         return create(cx, tactic, &SYMBOL##_algorithm, problem, constant, out);                    \
     }                                                                                              \
-    QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_CONV, EXACTNESS);
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, QB_KIND_CONV, .exactness = EXACTNESS, .rounds = true);
 
 /* Kernels of sm_90a are in the program or not. */
 #ifdef QB_HAVE_WGMMA

@@ -49,7 +49,7 @@ static bool lower(const qb_problem *p, const bool *constant, product *to) {
 
 static bool supports(const qb_tactic *matmul, const qb_problem *problem, const bool *constant) {
     product p;
-    return lower(problem, constant, &p) && matmul->supports(&p.problem, constant);
+    return lower(problem, constant, &p) && qb_tactic_takes(matmul, &p.problem, constant);
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,

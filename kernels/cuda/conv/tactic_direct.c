@@ -140,7 +140,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         (*out)->launch = LAUNCH;                                                                   \
         return QB_OK;                                                                              \
     }                                                                                              \
-    QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, .exactness = EXACTNESS, .rounds = true)
 
 WINDOW(cuda_conv_tile, "conv.tile_64x64x16", QB_KIND_CONV, false, QB_EXACT, launch_tile);
 WINDOW(cuda_conv_tile_smooth, "conv.tile_64x64x16_smooth", QB_KIND_CONV, true, QB_WITHIN_1_LSB,

@@ -107,7 +107,7 @@ static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) 
 
 static bool supports(const qb_tactic *conv, const qb_problem *problem, const bool *constant) {
     inner_problem inner;
-    return lower(problem, constant, &inner) && conv->supports(&inner.problem, constant);
+    return lower(problem, constant, &inner) && qb_tactic_takes(conv, &inner.problem, constant);
 }
 
 /* [M, C, kh, kw] to [M, kh, kw, C] and zeros: the order of a row. */

@@ -212,7 +212,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         (*out)->launch = LAUNCH;                                                                   \
         return QB_OK;                                                                              \
     }                                                                                              \
-    QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_MATMUL, EXACTNESS)
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, QB_KIND_MATMUL, .exactness = EXACTNESS, .rounds = true)
 
 MATMUL(cuda_matmul, "matmul", QB_EXACT, launch, lower(problem, constant, false, &s));
 MATMUL(cuda_matmul_smooth, "matmul_smooth", QB_WITHIN_1_LSB, launch,

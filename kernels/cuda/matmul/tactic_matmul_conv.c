@@ -68,7 +68,7 @@ static bool lower(const qb_problem *p, const bool *constant, conv_problem *to) {
 
 static bool supports(const qb_tactic *conv, const qb_problem *problem, const bool *constant) {
     conv_problem c;
-    return lower(problem, constant, &c) && conv->supports(&c.problem, constant);
+    return lower(problem, constant, &c) && qb_tactic_takes(conv, &c.problem, constant);
 }
 
 /* The convolution's weight is [n][k]. */

@@ -91,7 +91,7 @@ static qb_status create_projection(qb_ctx *cx, const qb_problem *problem,
                                 .scale = 1};
     for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
         if (!(*t)->device_memory || (*t)->kind != QB_KIND_MATMUL ||
-            qb_tactic_source(*t) != QB_SOURCE_OWN || !(*t)->supports(&product, constant))
+            qb_tactic_source(*t) != QB_SOURCE_OWN || !qb_tactic_takes(*t, &product, constant))
             continue;
         const qb_status status = (*t)->create(cx, *t, &product, constant, 1, out);
         if (status != QB_STATUS_UNSUPPORTED) return status;

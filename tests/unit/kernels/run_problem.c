@@ -10,7 +10,7 @@ void *run_problem(const char *tactic, const qb_problem *problem, const void *con
     qb_ctx_init(&cx);
     const qb_tactic *found = qb_tactic_find(tactic);
     assert_non_null(found);
-    assert_true(found->supports(problem, constant));
+    assert_true(qb_tactic_takes(found, problem, constant));
     assert_ok(&cx, found->create(&cx, found, problem, constant, threads, &kernel));
     assert_int_equal(kernel->packed_bytes, 0);
     size_t bytes = qb_desc_bytes(&kernel->problem.out);

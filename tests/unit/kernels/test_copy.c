@@ -188,18 +188,18 @@ static void unfit_copies_are_refused(void **state) {
     float scale[2] = {1, 1};
     qb_desc a = float_desc(qb_shape_of(2, 3, 4)), b = float_desc(qb_shape_of(2, 4, 3));
     qb_problem p = copy_of(&a, &b);
-    assert_false(tactic->supports(&p, (bool[]){false}));
+    assert_false(qb_tactic_takes(tactic, &p, (bool[]){false}));
     b = a, b.layout = QB_LAYOUT_NHWC; /* rank 2 */
     p = copy_of(&a, &b);
-    assert_false(tactic->supports(&p, (bool[]){false}));
+    assert_false(qb_tactic_takes(tactic, &p, (bool[]){false}));
     a = b = float_desc(qb_shape_of(4, 1, 4, 2, 2));
     b.channel_total = 5, b.channel_offset = 2; /* 2 + 4 > 5 */
     p = copy_of(&a, &b);
-    assert_false(tactic->supports(&p, (bool[]){false}));
+    assert_false(qb_tactic_takes(tactic, &p, (bool[]){false}));
     b = quantized_desc(QB_DTYPE_S8, a.shape, scale, NULL);
     b.q.n = 2, b.q.axis = 1; /* 4 channels */
     p = copy_of(&a, &b);
-    assert_false(tactic->supports(&p, (bool[]){false}));
+    assert_false(qb_tactic_takes(tactic, &p, (bool[]){false}));
 }
 
 static const struct CMUnitTest tests[] = {

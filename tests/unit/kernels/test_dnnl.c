@@ -64,7 +64,7 @@ static qb_kernel *make_kernel(qb_ctx *cx, const char *name, const qb_problem *p,
     const qb_tactic *tactic = qb_tactic_find(name);
     qb_kernel *kernel = NULL;
     assert_non_null(tactic);
-    assert_true(tactic->supports(p, constant));
+    assert_true(qb_tactic_takes(tactic, p, constant));
     assert_ok(cx, tactic->create(cx, tactic, p, constant, threads, &kernel));
     assert_null(strstr(kernel->impl, "ref"));
     return kernel;
@@ -271,18 +271,18 @@ static void what_it_gets_wrong_or_slow_is_refused(void **state) {
     conv_case c;
     conv_make(&c, true, 32, 48);
     set_layout(&c, QB_LAYOUT_NHWC);
-    assert_true(conv->supports(&c.p, constant));
+    assert_true(qb_tactic_takes(conv, &c.p, constant));
     c.p.window.pad_begin[0] = c.p.window.pad_end[0] = 3; /* rows that see only padding */
     c.p.out.shape.dim[2] = c.in[3].shape.dim[2] = 13;
-    assert_false(conv->supports(&c.p, constant));
+    assert_false(qb_tactic_takes(conv, &c.p, constant));
     conv_release(&c);
     conv_make(&c, true, 32, 48);
     int32_t weight_zero[48] = {[47] = 1}; /* asymmetric weights */
     c.in[1].q.zero = weight_zero;
-    assert_false(conv->supports(&c.p, constant));
+    assert_false(qb_tactic_takes(conv, &c.p, constant));
     c.in[1].q.zero = NULL;
     c.in[1].dtype = QB_DTYPE_U8;
-    assert_false(conv->supports(&c.p, constant));
+    assert_false(qb_tactic_takes(conv, &c.p, constant));
     conv_release(&c);
 }
 

@@ -73,17 +73,17 @@ static void unfit_problems_are_refused_with_a_reason(void **state) {
     bool constant[2] = {false, true};
     assert_fails(&cx, tactic->create(&cx, tactic, &p, constant, 1, &kernel), QB_STATUS_INVALID);
     assert_message(&cx, "weight dimension 1: expected 4, got 2");
-    assert_false(tactic->supports(&p, constant));
+    assert_false(qb_tactic_takes(tactic, &p, constant));
     p.group = 2;
-    assert_true(tactic->supports(&p, constant));
+    assert_true(qb_tactic_takes(tactic, &p, constant));
     in[0].layout = QB_LAYOUT_NHWC;
     assert_fails(&cx, tactic->create(&cx, tactic, &p, constant, 1, &kernel), QB_STATUS_UNSUPPORTED);
     assert_message(&cx, "expected layout row, got nhwc");
     in[0].layout = QB_LAYOUT_ROW;
     in[1].dtype = QB_DTYPE_S8;
-    assert_false(tactic->supports(&p, constant)); /* float data, integer weight */
+    assert_false(qb_tactic_takes(tactic, &p, constant)); /* float data, integer weight */
     p.kind = QB_KIND_MATMUL;
-    assert_false(tactic->supports(&p, constant)); /* not its kind */
+    assert_false(qb_tactic_takes(tactic, &p, constant)); /* not its kind */
 }
 
 static qb_status make_kernel(qb_ctx *cx, void *user) {

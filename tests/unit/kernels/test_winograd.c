@@ -48,7 +48,7 @@ static float *run(const char *name, conv_case *c, int threads) {
     qb_workers *workers;
     qb_ctx_init(&cx);
     assert_non_null(tactic);
-    if (!tactic->supports(&c->p, constant)) return NULL;
+    if (!qb_tactic_takes(tactic, &c->p, constant)) return NULL;
     assert_ok(&cx, tactic->create(&cx, tactic, &c->p, constant, threads, &kernel));
     assert_ok(&cx, qb_workers_create(&cx, threads, &workers));
     float *out = qb_alloc_aligned(&cx, qb_desc_bytes(&c->p.out) + QB_BUFFER_SLACK, 1);
