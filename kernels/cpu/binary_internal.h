@@ -16,6 +16,8 @@ typedef struct qb_binary {
     qb_binary_kind kind;
     qb_epilogue epilogue;
     qb_operand in[2];
+    bool is_bytes; /* sums or products of 8-bit values to 8-bit values, far from the bounds of int32
+                      and without an activation but bounds */
 } qb_binary;
 
 /* n values that follow each other in the result, which may lie where an operand with a step of 1

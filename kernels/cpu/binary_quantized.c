@@ -13,6 +13,7 @@
 #define SHORT_ROW 64           /* rows below that are put together */
 #define TOGETHER 1024          /* elements, about */
 #define RESULT 2               /* behind both operands */
+#define FLOATS 2048            /* of an operand that is the same in many rows */
 
 /* Dimensions in the order in which the result lies, those merged that lie together everywhere. */
 typedef struct binary {
@@ -24,7 +25,8 @@ typedef struct binary {
     int64_t parts, per_part;                          /* of a row, which is the last dimension */
     int64_t rows, per_task;                           /* tasks take so many parts of rows */
     bool is_short;
-    bool whole[3]; /* its elements lie one after the other */
+    int32_t repeated; /* operand of 8-bit values that is the same in many rows; -1: none */
+    bool whole[3];    /* its elements lie one after the other */
 } binary;
 
 qb_binary_fn qb_binary_best(void) {
@@ -97,6 +99,12 @@ static void share(binary *s) {
             s->whole[i] = s->whole[i] && s->stride[i][d] == step;
     }
     s->is_short = row < SHORT_ROW && s->rows > 1 && s->whole[RESULT];
+    s->repeated = -1;
+    const int32_t last = s->rank - 1;
+    if (!s->row.is_bytes || last == 0 || row > FLOATS || !s->whole[RESULT]) return;
+    for (int32_t i = 0; i < 2; i++)
+        if (s->stride[i][last] == 1 && s->stride[i][last - 1] == 0 && s->whole[1 - i])
+            s->repeated = i;
 }
 
 typedef struct job {
@@ -201,13 +209,46 @@ static void run_short_rows(const job *j, int64_t row, int64_t end) {
     }
 }
 
+QB_LOOP(dequantize, (const uint8_t *from, qb_operand o, int64_t n, float *to), (from, o, n, to)) {
+    const int32_t flip = o.dtype == QB_DTYPE_S8 ? 128 : 0;
+    for (int64_t i = 0; i < n; i++) to[i] = o.scale * (float)((from[i] ^ flip) - flip - o.zero);
+}
+
+/* Rows from `row` to `end` of 8-bit values with an operand that is the same for many of them, which
+ * becomes floats once, as often as the buffer has room for a row. */
+static void run_repeated_rows(const job *j, int64_t row, int64_t end) {
+    const binary *s = j->s;
+    const int32_t i = s->repeated, up = s->rank - 2;
+    const int64_t length = s->dim[s->rank - 1], most = FLOATS / length;
+    _Alignas(64) float f32[FLOATS];
+    int64_t made = -1;
+    qb_binary all = s->row;
+    all.in[i].dtype = QB_DTYPE_F32;
+    cursor w = cursor_at(s, row);
+    for (int64_t n; row < end; row += n) {
+        n = qb_min64(qb_min64(most, end - row), s->dim[up] - w.index[up]);
+        if (made != w.at[i]) {
+            made = w.at[i];
+            dequantize((const uint8_t *)j->in[i] + made, s->row.in[i], length, f32);
+            for (int64_t k = 1; k < most; k++)
+                memcpy(f32 + k * length, f32, (size_t)length * sizeof *f32);
+        }
+        const char *from[2] = {j->in[0] + row * length, j->in[1] + row * length};
+        from[i] = (const char *)f32;
+        s->run(&all, from, j->out + row * length, n * length);
+        w.index[up] += n - 1;
+        w.at[i] += (n - 1) * s->stride[i][up];
+        next_row(s, &w);
+    }
+}
+
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const binary *s = j->s;
     const int64_t first = task * s->per_task;
     const int64_t n = qb_min64(s->per_task, s->rows * s->parts - first);
-    if (s->is_short) {
-        run_short_rows(j, first, first + n);
+    if (s->repeated >= 0 || s->is_short) {
+        (s->repeated >= 0 ? run_repeated_rows : run_short_rows)(j, first, first + n);
         return;
     }
     cursor w = cursor_at(s, first / s->parts);
@@ -287,11 +328,25 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return (own || is_fast(p) || spreads(p)) && qb_shape_count(&p->out.shape) > 0;
 }
 
+/* `is_bytes` of qb_binary. */
+static bool is_bytes(const qb_problem *p, const qb_epilogue *f) {
+    double most[2];
+    for (int32_t i = 0; i < 2; i++) {
+        if (!qb_cpu_is_quantized(&p->in[i])) return false;
+        most[i] = 256.0 * (double)p->in[i].q.scale[0];
+    }
+    const bool adds = p->binary == QB_BINARY_ADD;
+    return (adds || p->binary == QB_BINARY_MUL) && qb_cpu_is_quantized(&p->out) &&
+           f->act.kind == QB_ACT_NONE &&
+           (adds ? most[0] + most[1] : most[0] * most[1]) * (double)f->inverse < 1e9;
+}
+
 static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     (void)threads;
     binary *s = kernel->state;
     s->row.kind = p->binary;
     s->row.epilogue = qb_epilogue_of(p);
+    s->row.is_bytes = is_bytes(p, &s->row.epilogue);
     s->run = qb_binary_best();
     for (int32_t i = 0; i < 2; i++) {
         const qb_desc *desc = &p->in[i];
