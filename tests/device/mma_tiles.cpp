@@ -271,11 +271,13 @@ static void run_sliced(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
         main_loop<T, false>(p, from, end - begin, slice, 0, 0, acc);
     leave_sums<T>(memory + slice, acc);
     __syncthreads();
-    for (int at = running; at < T::rows * T::channels; at += T::threads) {
+    for (int at = running * 4; at < T::rows * T::channels; at += T::threads * 4) {
         const int row = at / T::channels, channel = at % T::channels;
+        Sum sum[4];
+        take_sums<T>(memory, row, channel / 4, sum);
         if (row0 + row < p.rows)
-            ((Sum *)io.workspace)[(size_t)(row0 + row) * p.n_pad + channel0 + channel] =
-                take_sum<T, Sum>(memory, row, channel);
+            memcpy((Sum *)io.workspace + (size_t)(row0 + row) * p.n_pad + channel0 + channel, sum,
+                   sizeof sum);
     }
 }
 

@@ -254,13 +254,19 @@ template <class T, class Sum> QB_DEVICE void leave_sums(char *slice, Sum (&acc)[
                 words_of(&acc[i / 2][2 * j][i % 2 * 2], &acc[i / 2][2 * j + 1][i % 2 * 2]);
 }
 
-// A sum of all slices, in their order.
-template <class T, class Sum> QB_DEVICE Sum take_sum(const char *slices, int row, int channel) {
-    const char *at = slices + exchanged(row, channel >> 2) + (channel & 3) * 4;
-    Sum sum = 0;
+// Four sums of all slices, in their order, of channels from 4 `four` on.
+template <class T, class Sum>
+QB_DEVICE void take_sums(const char *slices, int row, int four, Sum (&sum)[4]) {
+    const char *at = slices + exchanged(row, four);
 #pragma unroll
-    for (int w = 0; w < T::warps; w++) sum += *(const Sum *)(at + w * T::slice_bytes);
-    return sum;
+    for (int i = 0; i < 4; i++) sum[i] = 0;
+#pragma unroll
+    for (int w = 0; w < T::warps; w++) {
+        Sum part[4];
+        memcpy(part, at + w * T::slice_bytes, sizeof part);
+#pragma unroll
+        for (int i = 0; i < 4; i++) sum[i] += part[i];
+    }
 }
 
 #endif

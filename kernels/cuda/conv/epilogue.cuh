@@ -351,8 +351,13 @@ QB_DEVICE void qb_epilogue_floats(const qb_cuda_conv &p, const qb_cuda_conv_io &
             bool valid = exists && row_of(i) < p.rows;
 #pragma unroll
             for (int j = 0; j < 16; j++) v[j] = constants.value(acc(i, block, j), j);
-            if constexpr (E::template is<typename E::store, qb_store_Q8>) {
+            if constexpr (E::template is<typename E::activation, qb_activation_GELU_COARSE>) {
                 qb_store_gelu16(p, io.out, to, valid, v);
+                continue;
+            } else if constexpr (E::template is<typename E::store, qb_store_Q8>) {
+#pragma unroll
+                for (int j = 0; j < 16; j++) v[j] = E::activation::apply(v[j]);
+                qb_store_floats16<false>(p, io.out, to, valid, v);
                 continue;
             }
             if (E::residual::q8 && valid) {
