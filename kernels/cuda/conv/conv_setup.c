@@ -357,6 +357,7 @@ static qb_cuda_epilogue choose_epilogue(const qb_problem *p, const qb_cuda_conv 
     if (c->classes > 1) return vector;
     if (alone && act == QB_ACT_GELU && is_quantized(&p->out))
         return is_coarse(p, c, QB_CUDA_GELU_COARSE) ? QB_EPILOGUE_GELU_COARSE : QB_EPILOGUE_GELU;
+    if (to_f16 && alone && act == QB_ACT_GELU) return QB_EPILOGUE_TO_F16_GELU;
     if (!to_f16 || !is_bound(act)) return vector;
     if (alone) return QB_EPILOGUE_TO_F16;
     const bool adds = (act == QB_ACT_NONE || !c->act_first) && !c->rounds;

@@ -354,9 +354,12 @@ QB_DEVICE void qb_epilogue_floats(const qb_cuda_conv &p, const qb_cuda_conv_io &
             if constexpr (E::template is<typename E::activation, qb_activation_GELU_COARSE>) {
                 qb_store_gelu16(p, io.out, to, valid, v);
                 continue;
-            } else if constexpr (E::template is<typename E::store, qb_store_Q8>) {
+            }
+            if constexpr (!E::f16 && !E::bounds) {
 #pragma unroll
                 for (int j = 0; j < 16; j++) v[j] = E::activation::apply(v[j]);
+            }
+            if constexpr (E::template is<typename E::store, qb_store_Q8>) {
                 qb_store_floats16<false>(p, io.out, to, valid, v);
                 continue;
             }
@@ -375,7 +378,7 @@ QB_DEVICE void qb_epilogue_floats(const qb_cuda_conv &p, const qb_cuda_conv_io &
                                   qb_read<32>((const __half *)io.residual +
                                               ((size_t)row_of(i) * p.res_total + p.res_offset + c)),
                                   v);
-            if (!E::f16 && p.act != QB_ACT_NONE) {
+            if (!E::f16 && E::bounds && p.act != QB_ACT_NONE) {
 #pragma unroll
                 for (int j = 0; j < 16; j++)
                     v[j] = qb_at_most(qb_at_least(v[j], p.lowest), p.highest);

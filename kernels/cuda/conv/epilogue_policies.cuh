@@ -41,7 +41,9 @@ struct qb_activation_SILU {
 struct qb_activation_GELU {
     static __device__ __forceinline__ float apply(float v) { return qb_gelu_fast(v); }
 };
-struct qb_activation_GELU_COARSE {}; // with its store: qb_store_gelu16
+struct qb_activation_GELU_COARSE { // to Q8 with its store: qb_store_gelu16
+    static __device__ __forceinline__ float apply(float v) { return qb_gelu_coarse(v); }
+};
 struct qb_activation_ANY {};
 
 // `add`: byte i of four quantized ones; `add_f16`: element i of words of f16.
