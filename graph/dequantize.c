@@ -8,9 +8,8 @@
 void qb_value_dequantized(const qb_value *value, float *f32) {
     const qb_qparams *q = &value->q;
     const int64_t n = qb_shape_count(&value->shape);
-    int64_t inner = 1;
-    if (q->n > 1)
-        for (int32_t d = q->axis + 1; d < value->shape.rank; d++) inner *= value->shape.dim[d];
+    const int64_t inner =
+        q->n > 1 ? qb_shape_span(&value->shape, q->axis + 1, value->shape.rank) : 1;
     for (int64_t i = 0; i < n; i++) {
         const int64_t c = q->n > 1 ? i / inner % q->n : 0;
         const double zero = q->zero ? (double)q->zero[c] : 0.0;

@@ -15,8 +15,7 @@ static bool describe_window(const qb_node *node, const qb_shape *w, qb_layer *l)
     if (w->rank < 3 || groups < 1 || w->dim[0] % groups != 0) return false;
     l->groups = groups;
     l->data_axis = l->out_axis = 1;
-    l->taps = 1;
-    for (int32_t d = 2; d < w->rank; d++) l->taps *= w->dim[d];
+    l->taps = qb_shape_span(w, 2, w->rank);
     if (l->kind == QB_KIND_CONV) {
         l->n_out = w->dim[0] / groups;
         l->n_in = w->dim[1];

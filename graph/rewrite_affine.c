@@ -28,8 +28,7 @@ static bool describe_conv(const qb_node *node, const qb_shape *w, anchor *a) {
     if (w->rank < 3) return false;
     a->axis = 1;
     a->groups = 1;
-    a->inner = 1;
-    for (int32_t i = 2; i < w->rank; i++) a->inner *= w->dim[i];
+    a->inner = qb_shape_span(w, 2, w->rank);
     if (qb_node_is(node, "Conv")) {
         a->channels = w->dim[0];
         a->outer = 1;

@@ -79,9 +79,8 @@ qb_status qb_compare_batches(qb_ctx *cx, const char *text, int64_t *batches, int
 
 int64_t qb_stage_outputs(const qb_graph *graph) {
     const qb_value *value = &graph->values[graph->outputs[0]];
-    int64_t n = 1;
     if (qb_output_kind_of(value->dtype, &value->shape) != QB_OUTPUT_CLASSES) return 0;
-    for (int32_t i = 1; i < value->shape.rank; i++) n *= value->shape.dim[i];
+    const int64_t n = qb_shape_span(&value->shape, 1, value->shape.rank);
     return n > 1 ? n : 0;
 }
 

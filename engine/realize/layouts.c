@@ -58,8 +58,8 @@ static bool is_slice(const qb_desc *desc) {
 static bool is_row(const qb_desc *desc) {
     if (desc->layout == QB_LAYOUT_ROW) return true;
     if (is_slice(desc) || desc->shape.rank < 2) return false;
-    int64_t channels = desc->shape.dim[1], plane = 1;
-    for (int32_t d = 2; d < desc->shape.rank; d++) plane *= desc->shape.dim[d];
+    const int64_t channels = desc->shape.dim[1];
+    const int64_t plane = qb_shape_span(&desc->shape, 2, desc->shape.rank);
     switch (desc->layout) {
     case QB_LAYOUT_NHWC: return channels == 1 || plane == 1;
     case QB_LAYOUT_C8: return channels % 8 == 0 && plane == 1;

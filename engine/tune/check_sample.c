@@ -19,13 +19,6 @@ static const qb_tactic *reference_of(qb_kind kind) {
 
 static int64_t at_most(int64_t n, int64_t most) { return n < 1 ? 1 : n > most ? most : n; }
 
-/* Elements behind the first `from` dimensions. */
-static int64_t inner(const qb_shape *shape, int32_t from) {
-    int64_t n = 1;
-    for (int32_t d = from; d < shape->rank; d++) n *= shape->dim[d];
-    return n;
-}
-
 static const void *behind(const void *data, const qb_desc *desc, int64_t elements) {
     return data ? (const char *)data + (size_t)elements * qb_dtype_size(desc->dtype) : NULL;
 }
@@ -60,7 +53,8 @@ static qb_status sample_conv(qb_ctx *cx, uint64_t seed, qb_check_sample *s, bool
     qb_problem *p = &s->problem;
     qb_desc *x = &s->in[QB_IN_DATA], *w = &s->in[QB_IN_WEIGHT];
     const int64_t channels = p->out.shape.dim[1], rows = p->out.shape.dim[2];
-    const int64_t line = inner(&p->out.shape, 3), each = inner(&w->shape, 1);
+    const int64_t line = qb_shape_span(&p->out.shape, 3, p->out.shape.rank),
+                  each = qb_shape_span(&w->shape, 1, w->shape.rank);
     *taken = line * each <= (int64_t)WORK_MOST * WORK_LEAST;
     if (!*taken) return QB_OK;
     const int64_t group = p->group, a_group = channels / group;

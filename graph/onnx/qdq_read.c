@@ -121,13 +121,6 @@ static void store(void *data, qb_dtype dtype, int64_t i, int32_t value) {
     }
 }
 
-/* Elements behind one index of the axis. */
-static int64_t inner_count(const qb_shape *shape, int32_t axis) {
-    int64_t inner = 1;
-    for (int32_t i = axis + 1; i < shape->rank; i++) inner *= shape->dim[i];
-    return inner;
-}
-
 static qb_status quantize_constant(qb_ctx *cx, folder *f, int32_t index) {
     qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
@@ -141,7 +134,7 @@ static qb_status quantize_constant(qb_ctx *cx, folder *f, int32_t index) {
     int64_t n = qb_shape_count(&x->shape);
     void *data = qb_arena_alloc(cx, graph->arena, (size_t)n, qb_dtype_size(dtype));
     if (!data) return cx->code;
-    int64_t inner = q.axis < 0 ? 1 : inner_count(&x->shape, q.axis);
+    int64_t inner = q.axis < 0 ? 1 : qb_shape_span(&x->shape, q.axis + 1, x->shape.rank);
     for (int64_t i = 0; i < n; i++) {
         int64_t c = q.axis < 0 ? 0 : i / inner % q.n;
         int32_t zero = q.zero ? q.zero[c] : 0;

@@ -112,8 +112,8 @@ int64_t qb_zoo_channels(const qb_zoo *z, int32_t x) {
 static bool channel_statistics(qb_zoo *z, int32_t x, double share, double *out) {
     const qb_shape *shape = &z->graph->values[x].shape;
     const float *data = sample_of(z, x);
-    int64_t batch = shape->dim[0], n = shape->dim[1], plane = 1;
-    for (int32_t i = 2; i < shape->rank; i++) plane *= shape->dim[i];
+    const int64_t batch = shape->dim[0], n = shape->dim[1];
+    const int64_t plane = qb_shape_span(shape, 2, shape->rank);
     double average = 0;
     for (int64_t c = 0; c < n; c++) {
         double sum = 0, squares = 0;

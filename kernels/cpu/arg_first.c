@@ -179,13 +179,12 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(firsts), out));
     firsts *f = (*out)->state;
     *f = (firsts){.n = x->shape.dim[p->axis],
-                  .inner = 1,
+                  .inner = qb_shape_span(&x->shape, p->axis + 1, x->shape.rank),
                   .k = p->out.shape.dim[p->axis],
                   .dtype = x->dtype,
                   .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,
                   .zero = qb_cpu_zero(x),
                   .smallest = p->extreme.smallest};
-    for (int32_t d = p->axis + 1; d < x->shape.rank; d++) f->inner *= x->shape.dim[d];
     f->lines = qb_shape_count(&x->shape) / f->n;
     f->parts = qb_min64(f->lines, (int64_t)TASKS_A_THREAD * threads);
     f->keys = qb_pad64((size_t)f->n * sizeof(uint32_t));

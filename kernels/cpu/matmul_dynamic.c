@@ -196,11 +196,7 @@ static qb_shape matrix(const qb_shape *s) {
     return (qb_shape){.rank = 2, .dim = {s->dim[s->rank - 2], s->dim[s->rank - 1]}};
 }
 
-static int64_t items_of(const qb_shape *s) {
-    int64_t items = 1;
-    for (int32_t d = 0; d < s->rank - 2; d++) items *= s->dim[d];
-    return items;
-}
+static int64_t items_of(const qb_shape *s) { return qb_shape_span(s, 0, s->rank - 2); }
 
 /* Do the batch dimensions broadcast to the output's? */
 static bool batches_like(const qb_shape *x, const qb_shape *out) {

@@ -113,12 +113,11 @@ static bool is_row(const qb_desc *d) {
 
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0];
-    int64_t plane = 1;
     (void)constant;
-    for (int32_t d = 2; d < x->shape.rank; d++) plane *= x->shape.dim[d];
     return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && is_row(x) && is_row(&p->out) &&
            p->out.dtype == QB_DTYPE_S64 && p->window.n >= 1 && p->window.n <= QB_SPATIAL &&
-           x->shape.rank == p->window.n + 2 && plane <= INT32_MAX;
+           x->shape.rank == p->window.n + 2 &&
+           qb_shape_span(&x->shape, 2, x->shape.rank) <= INT32_MAX;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,

@@ -89,7 +89,7 @@ static qb_status after(qb_ctx *cx, void *user, qb_replay_layer *layer, bool *aga
     work *job = user;
     const qb_shape *shape = &layer->quantized->values[layer->output].shape;
     qb_layer_weights w;
-    errors m = {.layer = layer, .count = (size_t)qb_shape_count(shape), .inner = 1};
+    errors m = {.layer = layer, .count = (size_t)qb_shape_count(shape)};
     bool known;
     if (layer->runs > ROUNDS) return QB_OK;
     QB_TRY(qb_layer_weights_of(cx, job->state, layer, &w, &known));
@@ -98,7 +98,7 @@ static qb_status after(qb_ctx *cx, void *user, qb_replay_layer *layer, bool *aga
     m.channels = qb_layer_outputs(&w.layer);
     const int32_t axis = w.layer.out_axis;
     if (!w.can_shift || axis >= shape->rank || shape->dim[axis] != m.channels) goto out;
-    for (int32_t d = axis + 1; d < shape->rank; d++) m.inner *= shape->dim[d];
+    m.inner = qb_shape_span(shape, axis + 1, shape->rank);
     const size_t size = (size_t)layer->n_samples * (size_t)m.channels;
     m.error = qb_alloc(cx, size, sizeof *m.error);
     m.slope = qb_alloc(cx, size, sizeof *m.slope);

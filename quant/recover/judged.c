@@ -149,8 +149,7 @@ qb_status qb_judged_expose(qb_ctx *cx, const qb_judged *judged, const qb_graph *
 void qb_judged_compare(const qb_judged_value *value, const qb_shape *shape, const float *wanted,
                        const float *got, double *error, double *signal) {
     const int64_t count = qb_shape_count(shape);
-    int64_t inner = 1;
-    for (int32_t d = value->axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t inner = qb_shape_span(shape, value->axis + 1, shape->rank);
     const int64_t length = value->n_parts > 1 ? shape->dim[value->axis] : 1;
     for (int32_t p = 0; p < value->n_parts; p++) error[p] = signal[p] = 0;
     for (int64_t at = 0, p = 0; at < count; at += inner) {

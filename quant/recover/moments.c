@@ -51,8 +51,7 @@ static qb_status look(qb_ctx *cx, void *user, int32_t observed, const char *name
     const qb_shape *shape = &s->graph->values[value].shape;
     const int64_t n = qb_scales_channels(s, value), count = qb_shape_count(shape);
     if (qb_shape_count(&tensor->desc.shape) != count || count == 0) return QB_OK;
-    int64_t inner = 1;
-    for (int32_t d = s->axis[value] + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t inner = qb_shape_span(shape, s->axis[value] + 1, shape->rank);
     const size_t at = v->sample * s->n_of + (size_t)s->first[value];
     const size_t each = (size_t)v->job->each, samples = (size_t)v->job->samples->n;
     qb_tensor_floats(tensor, v->scratch);

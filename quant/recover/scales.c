@@ -255,8 +255,7 @@ static bool channels_along(const qb_tensor *out, int32_t axis, int32_t *of) {
 
 static void number_channels(const qb_scales *s, int32_t value, float *data) {
     const qb_shape *shape = &s->graph->values[value].shape;
-    int64_t inner = 1;
-    for (int32_t d = s->axis[value] + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t inner = qb_shape_span(shape, s->axis[value] + 1, shape->rank);
     for (int64_t i = 0, n = qb_shape_count(shape); i < n; i++)
         data[i] = (float)(i / inner % shape->dim[s->axis[value]] + 1);
 }
