@@ -17,18 +17,14 @@ void qb_channels_release(qb_channels *channels) {
 }
 
 qb_status qb_channels_alloc(qb_ctx *cx, int32_t n, qb_channels *out) {
-    qb_channels c = {.n = n};
-    c.min = qb_alloc(cx, (size_t)n, sizeof *c.min);
-    c.max = qb_alloc(cx, (size_t)n, sizeof *c.max);
-    if (!c.min || !c.max) {
-        qb_channels_release(&c);
-        return cx->code;
-    }
+    QB_RELEASED(qb_channels_release) qb_channels c = {.n = n};
+    QB_TRY_NEW(cx, c.min = qb_alloc(cx, (size_t)n, sizeof *c.min));
+    QB_TRY_NEW(cx, c.max = qb_alloc(cx, (size_t)n, sizeof *c.max));
     for (int32_t i = 0; i < n; i++) {
         c.min[i] = INFINITY;
         c.max[i] = -INFINITY;
     }
-    *out = c;
+    *out = QB_MOVE(c);
     return QB_OK;
 }
 

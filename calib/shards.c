@@ -179,11 +179,9 @@ static qb_status join_data(const merger *m, qb_table *both) {
     both->per_channel = a->per_channel && b->per_channel;
     QB_TRY(join_tensors(cx, a, both));
     QB_TRY(join_tensors(cx, b, both));
-    QB_FREED origin *samples = join_samples(cx, a, b);
-    if (!samples) return cx->code;
+    QB_FREED origin *samples = QB_NEW(cx, join_samples(cx, a, b));
     both->samples = a->samples + b->samples;
-    both->sample = qb_alloc(cx, (size_t)both->samples, sizeof *both->sample);
-    if (!both->sample) return cx->code;
+    QB_TRY_NEW(cx, both->sample = qb_alloc(cx, (size_t)both->samples, sizeof *both->sample));
     for (int64_t i = 0; i < both->samples; i++)
         both->sample[i] = samples[i].table->sample[samples[i].at];
     const bool recorded = (a->n_recorded > 0 || a->samples == 0) &&
@@ -212,12 +210,10 @@ static qb_status join(const merger *m, qb_table **out) {
     QB_TRY(qb_table_create(m->cx, 0, &both));
     QB_TRY(join_data(m, both));
     join_rest(m->x, m->y, both);
-    both->model = qb_strdup(m->cx, m->x->model);
-    both->preprocess = qb_strdup(m->cx, m->x->preprocess);
-    both->dataset = join_names(m->cx, m->x->dataset, m->y->dataset);
-    if (!both->model || !both->preprocess || !both->dataset) return m->cx->code;
-    *out = both;
-    both = NULL;
+    QB_TRY_NEW(m->cx, both->model = qb_strdup(m->cx, m->x->model));
+    QB_TRY_NEW(m->cx, both->preprocess = qb_strdup(m->cx, m->x->preprocess));
+    QB_TRY_NEW(m->cx, both->dataset = join_names(m->cx, m->x->dataset, m->y->dataset));
+    *out = QB_MOVE(both);
     return QB_OK;
 }
 

@@ -144,8 +144,7 @@ static bool is_given(const qb_opt *opt, const void *options, const void *default
 
 qb_status qb_options_refuse(qb_ctx *cx, const qb_command *command, const void *options,
                             const char *const *names, const char *why) {
-    QB_FREED void *defaults = qb_alloc(cx, 1, command->options_size);
-    if (!defaults) return cx->code;
+    QB_FREED void *defaults = QB_NEW(cx, qb_alloc(cx, 1, command->options_size));
     if (command->defaults) command->defaults(defaults);
     for (; *names; names++)
         for (const qb_opt *opt = command->options; opt->name; opt++)
@@ -169,8 +168,7 @@ static qb_status check_no_sidecar(qb_ctx *cx, int n, const char *option, const c
     static const char json[] = ".json";
     const size_t length = strlen(to), stem = length - (sizeof json - 1);
     if (length < sizeof json || strcmp(to + stem, json) != 0) return QB_OK;
-    QB_FREED char *model = qb_format(cx, "%.*s.onnx", (int)stem, to);
-    if (!model) return cx->code;
+    QB_FREED char *model = QB_NEW(cx, qb_format(cx, "%.*s.onnx", (int)stem, to));
     if (!qb_path_exists(model)) return QB_OK;
     return qb_fail(cx, QB_STATUS_USAGE,
                    "%.*s %s: would be read as the sidecar of %s: name another file", n, option, to,
@@ -188,8 +186,7 @@ static qb_status find_read(qb_ctx *cx, const char *to, const char *word, char **
     for (const char *at = word; *at && !*piece;) {
         const size_t n = strcspn(at, ",");
         const char *colon = memchr(at, ':', n), *file = colon ? colon + 1 : at;
-        *piece = qb_format(cx, "%.*s", (int)(at + n - file), file);
-        if (!*piece) return cx->code;
+        QB_TRY_NEW(cx, *piece = qb_format(cx, "%.*s", (int)(at + n - file), file));
         if (!qb_path_is_same(to, *piece)) {
             qb_free(*piece);
             *piece = NULL;
@@ -242,8 +239,7 @@ static qb_status set_budget(qb_ctx *cx, const qb_common *options) {
 }
 
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
-    QB_FREED qb_common *options = qb_alloc(cx, 1, command->options_size);
-    if (!options) return cx->code;
+    QB_FREED qb_common *options = QB_NEW(cx, qb_alloc(cx, 1, command->options_size));
     if (command->defaults) command->defaults(options);
     qb_opt_list arguments = {0};
     const bool outermost = !cx->plugins;

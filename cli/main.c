@@ -84,8 +84,7 @@ static qb_status run_members(qb_ctx *cx, const qb_command *command, int argc, ch
 }
 
 static qb_status run_named(qb_ctx *cx, int argc, char **argv, const qb_command **command) {
-    *command = qb_command_of_words(cx, &argc, &argv);
-    if (!*command) return cx->code;
+    QB_TRY_NEW(cx, *command = qb_command_of_words(cx, &argc, &argv));
     if ((*command)->members) return run_members(cx, *command, argc, argv);
     return qb_command_start(cx, *command, argc + 1, argv - 1);
 }

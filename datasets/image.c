@@ -76,8 +76,7 @@ qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64
 qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t height, int channels,
                           qb_image *out) {
     QB_TRY(qb_image_check_size(cx, name, width, height));
-    uint8_t *pixel = qb_alloc(cx, (size_t)(width * height), (size_t)channels);
-    if (!pixel) return cx->code;
+    uint8_t *pixel = QB_NEW(cx, qb_alloc(cx, (size_t)(width * height), (size_t)channels));
     *out = (qb_image){(int32_t)width, (int32_t)height, channels, pixel};
     return QB_OK;
 }

@@ -188,11 +188,9 @@ qb_status qb_image_encode_png(qb_ctx *cx, const char *name, const qb_image *imag
 }
 
 qb_status qb_image_write_png(qb_ctx *cx, const char *path, const qb_image *image) {
-    qb_writer writer;
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
     QB_TRY(qb_writer_open(cx, path, &writer));
     writer.scratch = true; /* pictures come by the thousand and can be drawn again */
-    qb_status status = qb_image_encode_png(cx, path, image, writer.stream);
-    if (status == QB_OK) return qb_writer_commit(cx, &writer);
-    qb_writer_abort(&writer);
-    return status;
+    QB_TRY(qb_image_encode_png(cx, path, image, writer.stream));
+    return qb_writer_commit(cx, &writer);
 }

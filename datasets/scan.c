@@ -55,8 +55,7 @@ static qb_status add_name(qb_ctx *cx, qb_arena *arena, const char *text, qb_name
     if (names->n >= QB_SAMPLES_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %zu entries", QB_SAMPLES_MAX);
     QB_TRY(qb_grow(cx, &names->name, &names->capacity, names->n + 1, sizeof *names->name));
-    const char *copy = qb_arena_strdup(cx, arena, text);
-    if (!copy) return cx->code;
+    const char *copy = QB_NEW(cx, qb_arena_strdup(cx, arena, text));
     names->name[names->n++] = copy;
     return QB_OK;
 }

@@ -174,29 +174,25 @@ qb_status qb_compare_accuracy(qb_ctx *cx, const qb_compare_options *options, qb_
     QB_TRY(create_run(cx, options, &run));
     QB_TRY(fill_environment(cx, options, run));
     QB_TRY(measure_accuracy(cx, options, NULL, run));
-    *out = run;
-    run = NULL;
+    *out = QB_MOVE(run);
     return QB_OK;
 }
 
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {
     qb_compare_options o = *options;
     if (o.batch < 1) o.batch = 1;
-    qb_run *run;
-    qb_row_engines *engines = NULL;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
+    QB_RELEASED(qb_row_engines_free_at) qb_row_engines *engines = NULL;
     QB_TRY(create_run(cx, &o, &run));
-    qb_status status = fill_environment(cx, &o, run);
-    if (status == QB_OK) status = qb_row_engines_build(cx, &o, &engines);
-    if (status == QB_OK) status = measure_accuracy(cx, &o, engines, run);
-    if (status == QB_OK) status = measure_layers(cx, &o, engines, run);
-    if (status == QB_OK && o.before_latency) status = o.before_latency(cx, o.user);
-    if (status == QB_OK && !o.no_latency) status = qb_timing_fill(cx, &o, engines, run);
-    qb_row_engines_free(engines);
-    if (status == QB_OK && o.layers) status = qb_ceilings_measure(cx, run->threads, &run->ceilings);
-    if (status == QB_OK) status = qb_warnings_derive(cx, run);
-    if (status == QB_OK)
-        *out = run;
-    else
-        qb_run_free(run);
-    return status;
+    QB_TRY(fill_environment(cx, &o, run));
+    QB_TRY(qb_row_engines_build(cx, &o, &engines));
+    QB_TRY(measure_accuracy(cx, &o, engines, run));
+    QB_TRY(measure_layers(cx, &o, engines, run));
+    if (o.before_latency) QB_TRY(o.before_latency(cx, o.user));
+    if (!o.no_latency) QB_TRY(qb_timing_fill(cx, &o, engines, run));
+    qb_row_engines_free(QB_MOVE(engines)); /* the ceilings are the machine's alone */
+    if (o.layers) QB_TRY(qb_ceilings_measure(cx, run->threads, &run->ceilings));
+    QB_TRY(qb_warnings_derive(cx, run));
+    *out = QB_MOVE(run);
+    return QB_OK;
 }

@@ -143,25 +143,18 @@ static size_t suppress(const qb_detections *list, double iou, size_t most, ranke
 }
 
 qb_status qb_nms(qb_ctx *cx, double iou, bool across, size_t most, qb_detections *list) {
-    qb_detections best = {0};
-    ranked *order = qb_alloc(cx, list->n, sizeof *order);
-    qb_status status = order ? QB_OK : cx->code;
-    if (!order) return status;
+    QB_RELEASED(qb_detections_release) qb_detections best = {0};
+    QB_FREED ranked *order = QB_NEW(cx, qb_alloc(cx, list->n, sizeof *order));
     for (size_t i = 0; i < list->n; i++)
         order[i] = (ranked){list->item[i].score, i, across ? 0 : list->item[i].label};
     qsort(order, list->n, sizeof *order, by_label);
     size_t kept = suppress(list, iou, most, order);
     qsort(order, kept, sizeof *order, by_score);
     if (most > 0 && kept > most) kept = most;
-    for (size_t i = 0; i < kept && status == QB_OK; i++)
-        status = qb_detections_add(cx, &best, &list->item[order[i].place]);
-    qb_free(order);
-    if (status != QB_OK) {
-        qb_detections_release(&best);
-        return status;
-    }
+    for (size_t i = 0; i < kept; i++)
+        QB_TRY(qb_detections_add(cx, &best, &list->item[order[i].place]));
     qb_detections_release(list);
-    *list = best;
+    *list = QB_MOVE(best);
     return QB_OK;
 }
 

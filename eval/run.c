@@ -168,13 +168,8 @@ RECORD(run, sizeof(R), MAY_OWN(TEXT, task), MAY_OWN(TEXT, made), MAY_OWN(TEXT, c
 /* ---- the structure ---- */
 
 qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
-    qb_run *run = qb_alloc(cx, 1, sizeof *run);
-    if (!run) return cx->code;
-    run->row = qb_alloc(cx, (size_t)n_rows, sizeof *run->row);
-    if (!run->row) {
-        qb_free(run);
-        return cx->code;
-    }
+    QB_FREED qb_run *run = QB_NEW(cx, qb_alloc(cx, 1, sizeof *run));
+    QB_TRY_NEW(cx, run->row = qb_alloc(cx, (size_t)n_rows, sizeof *run->row));
     run->n_rows = n_rows;
     run->ceilings = (qb_ceilings){NAN, NAN, NAN};
     run->disturbance = (qb_disturbance){NAN, NAN, NAN, {NAN, NAN}};
@@ -184,7 +179,7 @@ qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
         run->row[i].time = (qb_time_shares){NAN, NAN, NAN, NAN};
         run->row[i].latency.median_ci = run->row[i].latency.ratio_ci = (qb_interval){NAN, NAN};
     }
-    *out = run;
+    *out = QB_MOVE(run);
     return QB_OK;
 }
 
@@ -261,13 +256,11 @@ static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_
     if (!schema || strcmp(schema, SCHEMA) != 0)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: schema: expected %s, got %s", name, SCHEMA,
                        schema ? schema : "none");
-    QB_RELEASED(qb_run_free_at) qb_run *run = qb_alloc(cx, 1, sizeof *run);
-    if (!run) return cx->code;
+    QB_RELEASED(qb_run_free_at) qb_run *run = QB_NEW(cx, qb_alloc(cx, 1, sizeof *run));
     QB_TRY(qb_record_read(cx, name, root, &run_record, run));
     QB_TRY(qb_run_check(cx, name, run));
     QB_TRY(qb_warnings_derive(cx, run));
-    *out = run;
-    run = NULL;
+    *out = QB_MOVE(run);
     return QB_OK;
 }
 

@@ -95,8 +95,7 @@ qb_status qb_run_class_score_add(qb_ctx *cx, qb_run_row *row, const char *name, 
     size_t capacity = (size_t)row->n_per_class;
     QB_TRY(qb_grow(cx, &row->per_class, &capacity, (size_t)row->n_per_class + 1,
                    sizeof *row->per_class));
-    char *copy = qb_strdup(cx, name);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_strdup(cx, name));
     row->per_class[row->n_per_class++] = (qb_run_class_score){copy, value, n};
     return QB_OK;
 }

@@ -121,8 +121,8 @@ void qb_rewrite_touch(qb_rewrite *rw, int32_t node);
 /* Where the index and what else a rewrite needs for a while lies. */
 qb_status qb_rewrite_arena(qb_rewrite *rw);
 
-/* Counts one rewrite. */
-void qb_rewrite_changed(qb_rewrite *rw);
+/* Counts one rewrite. QB_OK, with which a match that made one ends. */
+qb_status qb_rewrite_changed(qb_rewrite *rw);
 void qb_rewrite_kill(qb_rewrite *rw, int32_t node);
 /* Every use of `from` (inputs of nodes, graph outputs) becomes `to`. */
 void qb_rewrite_replace_uses(qb_rewrite *rw, int32_t from, int32_t to);

@@ -137,8 +137,7 @@ qb_status qb_search_score_all(qb_ctx *cx, const qb_search_options *o,
     int32_t at[PASS], n_left = 0;
     qb_status status = QB_OK;
     for (int32_t i = 0; i < n && status == QB_OK; i++) {
-        key[n_left] = qb_search_key(cx, o->space, alternatives[i]);
-        if (!key[n_left]) QB_GO(cx->code);
+        QB_GO_NEW(cx, key[n_left] = qb_search_key(cx, o->space, alternatives[i]));
         left[n_left] = alternatives[i];
         at[n_left] = i;
         if (find_score(o->journal, intervals, key[n_left], &out[i]))

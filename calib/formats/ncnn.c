@@ -119,22 +119,21 @@ static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_grap
                               qb_strbuf *out) {
     QB_RELEASED(qb_groups_release) qb_groups groups = {0};
     QB_TRY(qb_fuse(cx, graph, &groups));
-    qb_status status = QB_OK;
     for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t g = 0; g < groups.n && status == QB_OK; g++) {
+        for (int32_t g = 0; g < groups.n; g++) {
             const qb_node *node = &graph->nodes[groups.group[g].node[0]];
             const qb_named_range *range = layer_range(ranges, graph, &groups.group[g]);
             if (!range) continue;
             const char *name = layer_name(graph, node);
-            status = strchr(name, ' ') ? qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                                                 "the name of layer '%s' has a blank", name)
-                                       : qb_ranges_check_line_name(cx, name);
-            if (status == QB_OK && pass == 0)
+            QB_TRY(strchr(name, ' ') ? qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                                               "the name of layer '%s' has a blank", name)
+                                     : qb_ranges_check_line_name(cx, name));
+            if (pass == 0)
                 write_weight(graph, node, out);
-            else if (status == QB_OK)
+            else
                 qb_strbuf_addf(out, "%s %f \n", name, 127 / qb_named_range_amax(range));
         }
-    return status;
+    return QB_OK;
 }
 
 const qb_calib_format qb_calib_format_ncnn = {

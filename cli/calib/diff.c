@@ -48,8 +48,7 @@ static double range_change(qb_range a, qb_range b) {
 
 /* Total variation distance of the two distributions, on the coarser of their bins. */
 static qb_status shape_change(qb_ctx *cx, const qb_stats *a, const qb_stats *b, double *out) {
-    QB_FREED qb_stats *coarse = qb_alloc(cx, 1, sizeof *coarse);
-    if (!coarse) return cx->code;
+    QB_FREED qb_stats *coarse = QB_NEW(cx, qb_alloc(cx, 1, sizeof *coarse));
     const qb_stats *fine = a->exponent < b->exponent ? a : b, *other = fine == a ? b : a;
     qb_stats_init(coarse);
     coarse->exponent = other->exponent;

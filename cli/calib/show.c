@@ -111,8 +111,7 @@ static json_t *tensor_json(qb_ctx *cx, const qb_table *t, const qb_table_entry *
 /* ---- the command ---- */
 
 static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_table *t) {
-    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
-    if (!spectrum) return cx->code;
+    qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
     const bool text = !qb_json_on_stdout(&o->common);
     qb_diagnosis diagnosis = {.common = &o->common}, before = {.common = &o->common};
     json_t *tensors = json_array();

@@ -261,12 +261,10 @@ static qb_status print(qb_ctx *cx, const options *o, const qb_graph *graph, json
 }
 
 static qb_status write_dot(qb_ctx *cx, const qb_graph *graph, const char *path) {
-    qb_writer writer = {0};
-    qb_status status = qb_writer_open(cx, path, &writer);
-    if (status == QB_OK) status = qb_graph_dot(cx, graph, writer.stream);
-    if (status == QB_OK) return qb_writer_commit(cx, &writer);
-    qb_writer_abort(&writer);
-    return status;
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
+    QB_TRY(qb_writer_open(cx, path, &writer));
+    QB_TRY(qb_graph_dot(cx, graph, writer.stream));
+    return qb_writer_commit(cx, &writer);
 }
 
 /* The model before and after the optimizer. */

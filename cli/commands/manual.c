@@ -165,10 +165,8 @@ typedef struct book {
 static qb_status write_page(book *b, const qb_command *command) {
     qb_ctx *cx = b->cx;
     QB_FREED char *text = NULL, *path = NULL, *page = page_name(cx, command);
-    QB_FREED char *file = page ? qb_format(cx, "%s.1", page) : NULL;
-    if (!file) return cx->code;
-    path = qb_path_join(cx, b->folder, file);
-    if (!path) return cx->code;
+    QB_FREED char *file = QB_NEW(cx, page ? qb_format(cx, "%s.1", page) : NULL);
+    QB_TRY_NEW(cx, path = qb_path_join(cx, b->folder, file));
     QB_TRY(page_text(cx, page, command, &text));
     QB_TRY(qb_file_write(cx, path, text, strlen(text)));
     json_array_append_new(b->files, qb_json_text(path));

@@ -32,8 +32,7 @@ static qb_status split(qb_ctx *cx, qb_arena *arena, const char *option, const qb
                        const char *const **out, int32_t *n) {
     size_t most = 0;
     for (int i = 0; i < list->n; i++) most += strlen(list->item[i]) / 2 + 1;
-    const char **names = qb_arena_alloc(cx, arena, most, sizeof *names);
-    if (!names) return cx->code;
+    const char **names = QB_NEW(cx, qb_arena_alloc(cx, arena, most, sizeof *names));
     for (int i = 0; i < list->n; i++) {
         for (const char *at = list->item[i];; at++) {
             const size_t length = strcspn(at, ",");
@@ -106,12 +105,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     qb_optimize_report report = {0};
     json_auto_t *json = NULL;
-    QB_FREED char *path = NULL;
     QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_TRY(load(cx, o, &project, &graph, &report));
     if (o->dequantize) QB_TRY(dequantize(cx, &graph));
-    path = qb_project_artifact(cx, &project, "opt.onnx");
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, &project, "opt.onnx"));
     QB_TRY(qb_onnx_save(cx, graph, path));
     json = report_json(path, graph, &report);
     if (!o->common.quiet && !qb_json_on_stdout(&o->common)) print_report(path, json, &report);

@@ -129,10 +129,9 @@ static qb_status write_files(qb_ctx *cx, const options *o, const qb_project *pro
     if (s->search.picked < 0) return QB_OK;
     const qb_alternative *a = &s->search.point[s->search.picked].a;
     if (o->target) QB_TRY(qb_target_find(cx, o->target, &target));
-    files->engine = qb_project_artifact(cx, project, "search.qbe");
-    files->plan = qb_project_artifact(cx, project, "search.plan.json");
-    files->model = qb_project_artifact(cx, project, "search.qdq.onnx");
-    if (!files->engine || !files->plan || !files->model) return cx->code;
+    QB_TRY_NEW(cx, files->engine = qb_project_artifact(cx, project, "search.qbe"));
+    QB_TRY_NEW(cx, files->plan = qb_project_artifact(cx, project, "search.plan.json"));
+    QB_TRY_NEW(cx, files->model = qb_project_artifact(cx, project, "search.qdq.onnx"));
     QB_TRY(write_engine(cx, project, s, a, files->engine));
     QB_TRY(write_plan(cx, files->engine, files->plan));
     return write_model(cx, s, a, target, files->model);
@@ -140,8 +139,7 @@ static qb_status write_files(qb_ctx *cx, const options *o, const qb_project *pro
 
 static qb_status write_record(qb_ctx *cx, const qb_project *project, const qb_searched *s,
                               const qb_search_limits *limits, qb_search_files *files) {
-    files->record = qb_project_artifact(cx, project, "search.json");
-    if (!files->record) return cx->code;
+    QB_TRY_NEW(cx, files->record = qb_project_artifact(cx, project, "search.json"));
     const qb_common to = {.json = files->record};
     return qb_json_out(cx, &to, qb_search_json(s, limits, files));
 }
@@ -150,8 +148,7 @@ static qb_status write_record(qb_ctx *cx, const qb_project *project, const qb_se
 static qb_status draw(qb_ctx *cx, const options *o, const qb_project *project, const qb_searched *s,
                       const qb_search_limits *limits) {
     if (o->no_figures) return QB_OK;
-    QB_FREED char *folder = qb_path_join(cx, project->out_dir, "figures");
-    if (!folder) return cx->code;
+    QB_FREED char *folder = QB_NEW(cx, qb_path_join(cx, project->out_dir, "figures"));
     qb_status status = qb_make_own_dir(cx, folder);
     if (status == QB_OK) status = qb_search_draw(cx, s, limits, folder);
     if (status == QB_STATUS_NOTFOUND) {

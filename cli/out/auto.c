@@ -87,8 +87,7 @@ static void print_end_to_end(const qb_auto_result *r) {
 }
 
 qb_status qb_auto_print(qb_ctx *cx, const qb_auto_result *result) {
-    QB_FREED qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
-    if (!spectrum) return cx->code;
+    QB_FREED qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
     printf("what auto uses; the ranges of all methods are in --json\n\n"
            "%7s  %11s  %-19s  %s\n",
            "SQNR dB", "over minmax", "method", "tensor");

@@ -140,9 +140,8 @@ static qb_status add_row(table *t, const cells *row) {
         return qb_fail(t->cx, QB_STATUS_FORMAT, "line %d: %d fields, expected %d", t->line, row->n,
                        (t->path > t->label ? t->path : t->label) + 1);
     if (t->dataset->n == 0) QB_TRY(find_root(t, row->cell[t->path]));
-    const char *name =
-        qb_arena_format(t->cx, t->dataset->arena, "%s%s", row->cell[t->path], t->suffix);
-    if (!name) return t->cx->code;
+    const char *name = QB_NEW(
+        t->cx, qb_arena_format(t->cx, t->dataset->arena, "%s%s", row->cell[t->path], t->suffix));
     QB_TRY(qb_grow(t->cx, &t->text, &t->capacity, t->n + 1, sizeof *t->text));
     t->text[t->n++] = t->label < 0 ? NULL : row->cell[t->label];
     return qb_dataset_add(t->cx, t->dataset, name, 0, -1);

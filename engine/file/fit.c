@@ -50,8 +50,7 @@ char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
 /* Both sides, and the command that builds the same engine here. */
 static qb_status misfit(qb_ctx *cx, const char *path, const json_t *tags, const machine *built,
                         const machine *here, const char *way_out) {
-    QB_FREED char *command = qb_file_command(cx, path, tags);
-    if (!command) return cx->code;
+    QB_FREED char *command = QB_NEW(cx, qb_file_command(cx, path, tags));
     qb_status status = qb_fail(cx, QB_STATUS_MISMATCH,
                                "%s: built by qbench %s for '%s'; this is qbench %s on '%s': "
                                "build it here with '%s', or there with %s",
@@ -117,8 +116,7 @@ static qb_status describe_here(qb_ctx *cx, const char *backend, int32_t ordinal,
     qb_device_identity identity;
     qb_engine_processor(processor, sizeof processor);
     if (device) look(cx, backend, ordinal, &identity);
-    QB_FREED char *libraries = qb_engine_libraries(cx);
-    if (!libraries) return cx->code;
+    QB_FREED char *libraries = QB_NEW(cx, qb_engine_libraries(cx));
     return describe(cx, QB_VERSION, libraries, processor, device ? &identity : NULL, host, out);
 }
 

@@ -177,17 +177,13 @@ typedef struct graph_bytes {
 
 static qb_status store_graph(qb_ctx *cx, const qb_engine *engine, bool all, graph_bytes *out) {
     const qb_graph *graph = graph_of(engine);
-    qb_status status = QB_OK;
-    qb_store_where *where = qb_alloc(cx, (size_t)graph->n_values, sizeof *where);
-    if (!where) return cx->code;
+    QB_FREED qb_store_where *where =
+        QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *where));
     place_constants(engine, all, where);
-    QB_GO(qb_graph_store(cx, graph, where, &out->graph, &out->hole_bytes, &out->n_weights));
-    out->weights = qb_alloc_aligned(cx, out->n_weights, 1);
-    if (!out->weights) QB_GO(cx->code);
+    QB_TRY(qb_graph_store(cx, graph, where, &out->graph, &out->hole_bytes, &out->n_weights));
+    QB_TRY_NEW(cx, out->weights = qb_alloc_aligned(cx, out->n_weights, 1));
     qb_graph_store_apart(graph, where, out->weights);
-out:
-    qb_free(where);
-    return status;
+    return QB_OK;
 }
 
 /* ---- the file ---- */
@@ -250,16 +246,14 @@ static qb_status packed_of(qb_ctx *cx, const qb_engine *e, char **own, section *
     *out = (section){e->packed.data, e->memory.weights};
     if (!e->device || e->packed.mapped) return QB_OK;
     const size_t host = e->memory.weights - e->on.constants;
-    *own = qb_alloc_aligned(cx, e->memory.weights, 1);
-    if (!*own) return cx->code;
+    QB_TRY_NEW(cx, *own = qb_alloc_aligned(cx, e->memory.weights, 1));
     if (host > 0) memcpy(*own, e->packed.data, host);
     out->data = *own;
     return qb_device_constants(cx, e, *own + host);
 }
 
 static qb_status put_plan(qb_ctx *cx, const qb_engine *e, qb_strbuf *out) {
-    QB_FREED const char **names = qb_alloc(cx, (size_t)e->n_inputs, sizeof *names);
-    if (!names) return cx->code;
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, (size_t)e->n_inputs, sizeof *names));
     for (int32_t i = 0; i < e->n_inputs; i++) names[i] = e->inputs[i].name;
     return qb_plan_write(cx, e->plan, names, out);
 }

@@ -36,8 +36,7 @@ static qb_status take_residual(qb_ctx *cx, qb_check_sample *s) {
     qb_desc *desc = &s->in[QB_IN_RESIDUAL];
     const size_t size = qb_dtype_size(desc->dtype);
     const int64_t n = qb_shape_count(&s->problem.out.shape);
-    char *copy = qb_alloc(cx, (size_t)n, size);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_alloc(cx, (size_t)n, size));
     for (int64_t i = 0; i < n; i += s->run)
         memcpy(copy + (size_t)i * size,
                behind(s->data[QB_IN_RESIDUAL], desc, s->first + i / s->run * s->of),
@@ -222,8 +221,7 @@ qb_status qb_check_bounds(qb_ctx *cx, const qb_check_sample *s, const float *exp
     for (int64_t i = 0; i < n; i++) bound[i] = 2 * step * largest + 1e-5 * largest + 1e-6;
     if (s->problem.kind == QB_KIND_ATTENTION) add_errors_of_scores(&s->problem, largest, n, bound);
     if (!is_float_sum(&s->problem)) return QB_OK;
-    QB_FREED float *sums = qb_alloc(cx, (size_t)n, sizeof *sums);
-    if (!sums) return cx->code;
+    QB_FREED float *sums = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *sums));
     const qb_status status = sums_of_magnitudes(cx, s, sums);
     const double terms = qb_problem_flops(&s->problem) / 2 / (double)n + 8;
     /* Transformed windows (Winograd) lose some digits more, functions of the sum stretch it. */

@@ -54,8 +54,7 @@ static const char *name_in(cutter *c, qb_span message, uint32_t number) {
 
 static qb_status index_constants(cutter *c) {
     for (size_t i = 0; i < c->initializers->n; i++) {
-        const char *name = name_in(c, c->initializers->span[i], FIELD_TENSOR_NAME);
-        if (!name) return c->cx->code;
+        const char *name = QB_NEW(c->cx, name_in(c, c->initializers->span[i], FIELD_TENSOR_NAME));
         QB_TRY(put(c, &c->constants, name, (int32_t)i));
     }
     return QB_OK;
@@ -82,8 +81,7 @@ static qb_status list_tensors(cutter *c, const char ***out) {
     const Onnx__GraphProto *proto = c->proto;
     size_t n = proto->n_input, at = 0;
     for (size_t i = 0; i < proto->n_node; i++) n += proto->node[i]->n_output;
-    const char **names = qb_alloc(c->cx, n + 1, sizeof *names);
-    if (!names) return c->cx->code;
+    const char **names = QB_NEW(c->cx, qb_alloc(c->cx, n + 1, sizeof *names));
     for (size_t i = 0; i < proto->n_node; i++)
         for (size_t k = 0; k < proto->node[i]->n_output; k++)
             if (*proto->node[i]->output[k]) names[at++] = proto->node[i]->output[k];
@@ -198,8 +196,7 @@ static qb_status find_info(cutter *c, const char *name, Onnx__ValueInfoProto **o
     *out = NULL;
     while (!message && qb_wire_next(&rest, &field)) {
         if (field.number != FIELD_GRAPH_VALUE_INFO) continue;
-        const char *of = name_in(c, field.content, FIELD_VALUE_INFO_NAME);
-        if (!of) return c->cx->code;
+        const char *of = QB_NEW(c->cx, name_in(c, field.content, FIELD_VALUE_INFO_NAME));
         if (strcmp(of, name) != 0) continue;
         QB_TRY(qb_wire_check(c->cx, &onnx__value_info_proto__descriptor, field.content));
         QB_TRY(qb_wire_unpack(c->cx, &onnx__value_info_proto__descriptor, field.content, &message));
@@ -219,15 +216,10 @@ static qb_status take_info(cutter *c, size_t n, Onnx__ValueInfoProto **list, con
     }
     QB_TRY(find_info(c, name, out));
     if (*out) return QB_OK;
-    Onnx__ValueInfoProto *info = qb_alloc(c->cx, 1, sizeof *info);
-    char *copy = qb_strdup(c->cx, name);
-    if (!info || !copy) {
-        QB_FREE_ALL(info, copy);
-        return c->cx->code;
-    }
+    QB_FREED Onnx__ValueInfoProto *info = QB_NEW(c->cx, qb_alloc(c->cx, 1, sizeof *info));
     onnx__value_info_proto__init(info);
-    info->name = copy; /* freed as if it had been unpacked */
-    *out = info;
+    QB_TRY_NEW(c->cx, info->name = qb_strdup(c->cx, name)); /* freed as if it had been unpacked */
+    *out = QB_MOVE(info);
     return QB_OK;
 }
 
@@ -304,8 +296,7 @@ static qb_status rename_outputs(cutter *c, const Onnx__NodeProto *node, const ch
     for (size_t i = 0; i < node->n_output; i++) {
         const int32_t start = qb_names_find(&c->starts, node->output[i]);
         if (start < 0) continue;
-        char *copy = qb_strdup(c->cx, other[start]);
-        if (!copy) return c->cx->code;
+        char *copy = QB_NEW(c->cx, qb_strdup(c->cx, other[start]));
         qb_free(node->output[i]);
         node->output[i] = copy;
     }
@@ -317,10 +308,8 @@ static qb_status rename_outputs(cutter *c, const Onnx__NodeProto *node, const ch
 static qb_status free_starts(cutter *c) {
     const char **other = qb_arena_alloc(c->cx, c->arena, (size_t)c->part->n_inputs, sizeof *other);
     if (!other) return c->cx->code;
-    for (int32_t i = 0; i < c->part->n_inputs; i++) {
-        other[i] = free_name(c, c->part->inputs[i]);
-        if (!other[i]) return c->cx->code;
-    }
+    for (int32_t i = 0; i < c->part->n_inputs; i++)
+        QB_TRY_NEW(c->cx, other[i] = free_name(c, c->part->inputs[i]));
     for (size_t i = 0; i < c->proto->n_node; i++)
         if (c->keep[i]) QB_TRY(rename_outputs(c, c->proto->node[i], other));
     return QB_OK;
@@ -343,8 +332,7 @@ static qb_status drop_initializers(cutter *c) {
     qb_onnx_spans *all = c->initializers;
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++) {
-        const char *name = name_in(c, all->span[i], FIELD_TENSOR_NAME);
-        if (!name) return c->cx->code;
+        const char *name = QB_NEW(c->cx, name_in(c, all->span[i], FIELD_TENSOR_NAME));
         if (qb_names_find(&c->wanted, name) >= 0 && qb_names_find(&c->starts, name) < 0)
             all->span[n++] = all->span[i];
     }
@@ -371,9 +359,8 @@ qb_status qb_onnx_cut(qb_ctx *cx, qb_onnx_reader *reader, const qb_onnx_part *pa
                 .initializers = initializers,
                 .file = reader->graph_bytes};
     qb_status status = QB_OK;
-    c.keep = qb_alloc(cx, n, sizeof *c.keep);
-    c.stack = qb_alloc(cx, n, sizeof *c.stack);
-    if (!c.keep || !c.stack) QB_GO(cx->code);
+    QB_GO_NEW(cx, c.keep = qb_alloc(cx, n, sizeof *c.keep));
+    QB_GO_NEW(cx, c.stack = qb_alloc(cx, n, sizeof *c.stack));
     QB_GO(qb_arena_create(cx, &c.arena));
     QB_GO(cut(&c));
 out:

@@ -49,8 +49,7 @@ static qb_status emit_gathered(qb_expander *e, const char **items, size_t n, int
     QB_TRY(qb_expand_scalar(e, QB_ONNX_TYPE_S64, axis, &axes));
     for (size_t i = 0; i < n; i++) {
         const char *in[2] = {items[i], axes};
-        char *wide = qb_expand_name(e, "loop");
-        if (!wide) return e->cx->code;
+        char *wide = QB_NEW(e->cx, qb_expand_name(e, "loop"));
         QB_TRY(qb_expand_emit(e, "Unsqueeze", 2, in, wide, NULL, 0));
         items[i] = wide;
     }
@@ -218,12 +217,10 @@ static qb_status scan_iteration(qb_expander *e, const qb_frame *outer, const qb_
 
 static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attrs, loop *l) {
     QB_RELEASED(qb_frame_release) qb_frame shared = {0};
-    qb_status status = QB_OK;
     QB_TRY(qb_frame_open(e, f, f->imports, &shared));
     QB_TRY(qb_expand_initializers(e, &shared, l->body));
-    while ((int64_t)l->done < l->trips && status == QB_OK)
-        status = scan_iteration(e, &shared, f, attrs, l);
-    for (size_t i = 0; i < l->node->n_output && status == QB_OK; i++) {
+    while ((int64_t)l->done < l->trips) QB_TRY(scan_iteration(e, &shared, f, attrs, l));
+    for (size_t i = 0; i < l->node->n_output; i++) {
         const char *to;
         const size_t k = i - l->n_carried;
         QB_TRY(qb_frame_define(e, f, l->node->output[i], &to));
@@ -234,7 +231,7 @@ static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attr
             QB_TRY(emit_gathered(e, l->gathered + k * (size_t)l->trips, l->done,
                                  item(attrs->out_axes, k), item(attrs->out_reversed, k) != 0, to));
     }
-    return status;
+    return QB_OK;
 }
 
 /* Scan(carried..., gone through...) with body(carried..., items...) -> (carried..., gathered...).

@@ -54,8 +54,7 @@ static qb_status add_reason(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
         reader->n_more++;
         return QB_OK;
     }
-    char *copy = qb_arena_strdup(cx, reader->graph->arena, why);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_arena_strdup(cx, reader->graph->arena, why));
     reader->reason[reader->n_reasons++] =
         (qb_onnx_reason){.op = op,
                          .domain = domain,
@@ -101,8 +100,7 @@ static qb_status constant_list(qb_ctx *cx, qb_graph *graph, const char *name, qb
                                const void *data, size_t n, bool scalar) {
     qb_shape shape = {.rank = scalar ? 0 : 1, .dim = {(int64_t)n}};
     int32_t id;
-    void *copy = qb_graph_new_constant(cx, graph, name, dtype, &shape, &id);
-    if (!copy) return cx->code;
+    void *copy = QB_NEW(cx, qb_graph_new_constant(cx, graph, name, dtype, &shape, &id));
     if (n) memcpy(copy, data, n * qb_dtype_size(dtype));
     return QB_OK;
 }
@@ -204,8 +202,7 @@ static qb_status name_op(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodePro
     qb_arena *arena = reader->graph->arena;
     qb_op *op = qb_arena_alloc(cx, arena, 1, sizeof *op);
     const char *name = op ? qb_arena_strdup(cx, arena, proto->op_type) : NULL;
-    const char *domain = name ? qb_arena_strdup(cx, arena, domain_of(proto)) : NULL;
-    if (!domain) return cx->code;
+    const char *domain = QB_NEW(cx, name ? qb_arena_strdup(cx, arena, domain_of(proto)) : NULL);
     *op = (qb_op){.name = name,
                   .domain = domain,
                   .max_in = INT32_MAX,
@@ -258,8 +255,7 @@ static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
         if (strcmp(control[i].op, proto->op_type) == 0)
             return add_reason(cx, reader, index, proto, control[i].why);
     const qb_op *const *ops = qb_ops(&n);
-    const char **names = qb_alloc(cx, (size_t)n + 1, sizeof *names);
-    if (!names) return cx->code;
+    const char **names = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *names));
     for (int32_t i = 0; i < n; i++) names[i] = ops[i]->name;
     const char *nearest = qb_nearest(proto->op_type, names);
     const bool foreign = *domain_of(proto) != '\0';
@@ -308,8 +304,7 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     size_t n_out = without_empty_tail(proto->output, proto->n_output);
     if (n_in > INT32_MAX || n_out > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "too many inputs or outputs");
-    QB_FREED int32_t *ids = qb_alloc(cx, n_in + n_out, sizeof *ids);
-    if (!ids) return cx->code;
+    QB_FREED int32_t *ids = QB_NEW(cx, qb_alloc(cx, n_in + n_out, sizeof *ids));
     const qb_op *op;
     for (size_t i = 0; i < n_in; i++) ids[i] = -1;
     QB_TRY(make_outputs(cx, graph, proto, n_out, ids + n_in));

@@ -262,21 +262,18 @@ static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     if (!proto->n_output) return qb_fail(cx, QB_STATUS_FORMAT, "the graph has no output");
     graph->outputs = qb_arena_alloc(cx, graph->arena, proto->n_output, sizeof *graph->outputs);
     QB_FREED bool *listed = qb_alloc(cx, (size_t)graph->n_values + proto->n_output, sizeof *listed);
-    qb_status status = graph->outputs && listed ? QB_OK : cx->code;
-    for (size_t i = 0; i < proto->n_output && status == QB_OK; i++) {
+    if (!graph->outputs || !listed) return cx->code;
+    for (size_t i = 0; i < proto->n_output; i++) {
         const char *name = text_of(proto->output[i]->name);
         int32_t id = qb_graph_find_value(graph, name);
         if (id < 0)
-            status =
-                qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': nothing makes this value", name);
-        else if (listed[id] && (id = add_second_output(cx, graph, id)) < 0)
-            status = cx->code;
-        if (status != QB_OK) break;
+            return qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': nothing makes this value", name);
+        if (listed[id] && (id = add_second_output(cx, graph, id)) < 0) return cx->code;
         listed[id] = true;
         graph->outputs[graph->n_outputs++] = id;
         graph->values[id].is_output = true;
     }
-    return status;
+    return QB_OK;
 }
 
 /* Outputs that an operator only has in training are gone by now, whoever read them. */
@@ -313,8 +310,7 @@ static qb_status declare_output(qb_ctx *cx, qb_graph *graph, const Onnx__TypePro
 
 static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     qb_graph *graph = reader->graph;
-    QB_FREED bool *input = qb_alloc(cx, (size_t)graph->n_values, sizeof *input);
-    if (!input) return cx->code;
+    QB_FREED bool *input = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *input));
     for (int32_t i = 0; i < graph->n_inputs; i++) input[graph->inputs[i]] = true;
     for (int32_t i = 0; i < graph->n_outputs; i++)
         if (!input[graph->outputs[i]]) /* what an input is, it says itself */
@@ -327,14 +323,12 @@ static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
 static qb_status name_nodes(qb_ctx *cx, qb_graph *graph) {
     qb_names names = {0};
     QB_RELEASED(qb_arena_free_at) qb_arena *scratch = NULL;
-    QB_FREED const char **name = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *name);
-    if (!name) return cx->code;
+    QB_FREED const char **name = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_nodes, sizeof *name));
     QB_TRY(qb_arena_create(cx, &scratch));
     QB_TRY(qb_names_of_nodes(cx, scratch, graph, &names, name));
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (!graph->nodes[i].op || strcmp(graph->nodes[i].name, name[i]) == 0) continue;
-        graph->nodes[i].name = qb_arena_strdup(cx, graph->arena, name[i]);
-        if (!graph->nodes[i].name) return cx->code;
+        QB_TRY_NEW(cx, graph->nodes[i].name = qb_arena_strdup(cx, graph->arena, name[i]));
     }
     return QB_OK;
 }
@@ -384,8 +378,7 @@ static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *sou
                              reading how) {
     const Onnx__GraphProto *proto = reader->proto;
     qb_onnx_part part = {0};
-    QB_FREED const char **names = qb_alloc(cx, proto->n_input, sizeof *names);
-    if (!names) return cx->code;
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, proto->n_input, sizeof *names));
     for (size_t i = 0; i < proto->n_input; i++)
         if (!is_described(proto->input[i])) names[part.n_outputs++] = proto->input[i]->name;
     part.outputs = names;
@@ -398,8 +391,7 @@ static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *sou
 
 static qb_status parse(qb_ctx *cx, const char *source, const char *by, qb_span bytes, reading how,
                        const qb_onnx_part *part, qb_graph **out) {
-    qb_onnx_reader *reader = qb_alloc(cx, 1, sizeof *reader);
-    if (!reader) return cx->code;
+    qb_onnx_reader *reader = QB_NEW(cx, qb_alloc(cx, 1, sizeof *reader));
     qb_onnx_spans initializers = {0};
     qb_status status = QB_OK;
     reader->externals.by = by;
@@ -417,8 +409,7 @@ static qb_status parse(qb_ctx *cx, const char *source, const char *by, qb_span b
     if (part && part->n_inputs > 0) QB_GO(read_before(cx, reader, source, bytes, how));
     QB_GO(qb_graph_create(cx, &reader->graph));
     QB_GO(build(cx, reader, source, bytes, &initializers));
-    *out = reader->graph;
-    reader->graph = NULL;
+    *out = QB_MOVE(reader->graph);
 out:
     qb_free(initializers.span);
     qb_graph_free(reader->before);

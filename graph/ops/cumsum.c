@@ -62,8 +62,7 @@ static qb_status run_lines(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     const int64_t outer = qb_shape_span(shape, 0, axis), size = shape->dim[axis];
     const int64_t inner = qb_shape_span(shape, axis + 1, shape->rank);
     if (in[0].desc.dtype == QB_DTYPE_F32 && !product && !attrs->reverse && !attrs->exclusive) {
-        double *sum = qb_temp_take(cx, (size_t)inner + 1, sizeof *sum);
-        if (!sum) return cx->code;
+        double *sum = QB_NEW(cx, qb_temp_take(cx, (size_t)inner + 1, sizeof *sum));
         for (int64_t o = 0; o < outer; o++)
             sum_floats((const float *)in[0].data + o * size * inner, size, inner, sum,
                        (float *)out[0].data + o * size * inner);

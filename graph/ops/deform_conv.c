@@ -149,8 +149,7 @@ static qb_status eval_deform(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const int64_t kernel = w.kernel[0] * w.kernel[1], pixels = y->dim[2] * y->dim[3];
     const int64_t n = x->dim[1] / attrs->group * kernel; /* products an output */
     QB_RELEASED(qb_temp_give_at)
-    double *samples = qb_temp_take(cx, (size_t)(x->dim[1] * kernel), sizeof *samples);
-    if (!samples) return cx->code;
+    double *samples = QB_NEW(cx, qb_temp_take(cx, (size_t)(x->dim[1] * kernel), sizeof *samples));
     for (int64_t i = 0; i < y->dim[0] * pixels; i++) {
         const int64_t b = i / pixels, p = i % pixels;
         const int64_t first = b * attrs->offset_group * kernel * pixels + p;

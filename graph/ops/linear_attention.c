@@ -250,8 +250,7 @@ static qb_status eval_causal(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const float *past = qb_eval_has(node, in, IN_PAST) ? in[IN_PAST].data : NULL;
     const float *bias = qb_eval_has(node, in, IN_BIAS) ? in[IN_BIAS].data : NULL;
     QB_RELEASED(qb_temp_give_at)
-    float *line = qb_temp_take(cx, (size_t)(before + length), sizeof *line);
-    if (!line) return cx->code;
+    float *line = QB_NEW(cx, qb_temp_take(cx, (size_t)(before + length), sizeof *line));
     for (int64_t i = 0; i < x->dim[0] * x->dim[1]; i++) {
         const int64_t c = i % x->dim[1];
         const float *weight = (const float *)in[IN_WEIGHT].data + c * kernel;

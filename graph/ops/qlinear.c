@@ -91,8 +91,7 @@ static qb_status dequantize_bias(qb_ctx *cx, qb_graph *graph, int32_t node, int3
                                  int32_t x_scale, int32_t w_scale, float factor, int32_t *out) {
     int64_t n = scales_of(graph, w_scale);
     const float *x = graph->values[x_scale].data, *w = graph->values[w_scale].data;
-    float *scales = qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *scales);
-    if (!scales) return cx->code;
+    float *scales = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *scales));
     for (int64_t i = 0; i < n; i++) scales[i] = factor * x[0] * w[i];
     qb_shape shape = {.rank = n == 1 ? 0 : 1, .dim = {n}};
     int32_t id;
@@ -251,8 +250,7 @@ static qb_status upgrade_concat(qb_ctx *cx, qb_graph *graph, int32_t node, int32
     if (n < 1 || graph->nodes[node].n_in != 2 + 3 * n)
         return qb_fail(cx, QB_STATUS_FORMAT, "expected 2 inputs and 3 for each part, got %d",
                        graph->nodes[node].n_in);
-    int32_t *in = qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *in);
-    if (!in) return cx->code;
+    int32_t *in = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *in));
     int32_t y_scale = graph->nodes[node].in[0], y_zero = graph->nodes[node].in[1];
     for (int32_t i = 0; i < n; i++)
         QB_TRY(dequantize(cx, graph, source_at(&graph->nodes[node], 2 + 3 * i), 1, &in[i]));

@@ -63,8 +63,7 @@ static qb_status transform_begin(qb_ctx *cx, int64_t length, bool is_complex, tr
     const size_t numbers = (size_t)length * NUMBER;
     t->length = length;
     t->n = is_complex || t->mirrored || length % 2 ? length : length / 2;
-    t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)length, sizeof *t->x);
-    if (!t->x) return cx->code;
+    QB_TRY_NEW(cx, t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)length, sizeof *t->x));
     memset(t->x, 0, numbers * sizeof *t->x);
     t->y = t->x + numbers;
     t->part = t->y + numbers;

@@ -140,8 +140,7 @@ typedef struct groups {
 static qb_status group(qb_ctx *cx, const slices *s, bool sorted, groups *g) {
     const size_t n = (size_t)s->n;
     *g = (groups){0};
-    g->order = qb_temp_take(cx, 6 * n, sizeof *g->order);
-    if (!g->order) return cx->code;
+    QB_TRY_NEW(cx, g->order = qb_temp_take(cx, 6 * n, sizeof *g->order));
     g->first = g->order + n, g->count = g->first + n, g->of = g->count + n, g->rank = g->of + n;
     g->scratch = g->rank + n;
     for (int64_t i = 0; i < s->n; i++) g->order[i] = i;

@@ -106,8 +106,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         return QB_OK;
     QB_TRY(qb_rewrite_node(rw, index, op, &x, 1, out));
     if (tanh_approximation) QB_TRY(qb_node_set_string(rw, index, "approximate", "tanh"));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_fuse_gelu = {"fuse-gelu", "recognizes Gelu written with Erf or Tanh",

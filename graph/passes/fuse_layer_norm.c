@@ -105,8 +105,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     QB_TRY(qb_rewrite_node(rw, index, op, in, 3, node->out[0]));
     QB_TRY(qb_node_set_int(rw, index, "axis", p.axis));
     QB_TRY(qb_node_set_float(rw, index, "epsilon", (float)p.eps));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_fuse_layer_norm = {

@@ -8,15 +8,11 @@ static void free_state(qb_kernel *kernel) { qb_free(kernel->state); }
 
 qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                                size_t bytes, qb_kernel **out) {
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
     kernel->destroy = free_state;
-    kernel->state = qb_alloc(cx, 1, bytes);
-    if (!kernel->state) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
-    *out = kernel;
+    QB_TRY_NEW(cx, kernel->state = qb_alloc(cx, 1, bytes));
+    *out = QB_MOVE(kernel);
     return QB_OK;
 }
 

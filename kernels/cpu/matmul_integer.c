@@ -87,8 +87,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     const uint8_t flip = s->b_unsigned ? 0x80 : 0, *from = constants[QB_IN_WEIGHT];
     uint32_t *columns = (uint32_t *)(void *)((char *)packed + s->columns);
     const void *all[QB_MAX_INPUTS] = {0};
-    int8_t *weight = qb_alloc(cx, (size_t)(s->k * s->n), 1);
-    if (!weight) return cx->code;
+    QB_FREED int8_t *weight = QB_NEW(cx, qb_alloc(cx, (size_t)(s->k * s->n), 1));
     memset(columns, 0, (size_t)s->n * sizeof *columns);
     for (int64_t i = 0; i < s->k; i++)
         for (int64_t j = 0; j < s->n; j++) {
@@ -97,9 +96,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
         }
     all[QB_IN_WEIGHT] = weight;
     if (s->product->problem.n_in > QB_IN_BIAS) all[QB_IN_BIAS] = constants[QB_SCALED_BIAS];
-    const qb_status status = s->product->pack(cx, s->product, all, packed);
-    qb_free(weight);
-    return status;
+    return s->product->pack(cx, s->product, all, packed);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

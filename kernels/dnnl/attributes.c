@@ -220,8 +220,7 @@ static qb_status set_scales(qb_ctx *cx, const qb_problem *p, int64_t channels, f
                             const qb_dnnl_epilogue *epilogue) {
     bool one = p->in[QB_IN_WEIGHT].q.n == 1;
     int64_t n = one ? 1 : channels;
-    float *scales = qb_alloc(cx, (size_t)n, sizeof *scales);
-    if (!scales) return cx->code;
+    float *scales = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *scales));
     for (int64_t c = 0; c < n; c++) scales[c] = qb_dnnl_multiplier(p, c) * unit;
     dnnl_status_t status = dnnl_primitive_attr_set_output_scales(
         epilogue->attr, n, one ? 0 : epilogue->scale_mask, scales);

@@ -495,8 +495,7 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     result.table = state->table;
     state->graph = state->reference = NULL;
     state->table = NULL;
-    *out = result;
-    result = (qb_recovered){0};
+    *out = QB_MOVE(result);
 out:
     qb_trials_close(&trials);
     qb_graph_free(before);

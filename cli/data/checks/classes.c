@@ -92,8 +92,7 @@ static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_surv
                                 "exist: nothing else says which folder is which class",
                                 set->path, data->project->absent_labels);
     QB_TRY(hold_against_model(cx, data, set, b.n_classes, out));
-    QB_FREED int64_t *count = qb_alloc(cx, (size_t)b.n_classes, sizeof *count);
-    if (!count) return cx->code;
+    QB_FREED int64_t *count = QB_NEW(cx, qb_alloc(cx, (size_t)b.n_classes, sizeof *count));
     for (int64_t i = 0; i < set->n; i++) {
         const int32_t label = qb_dataset_label(set->dataset, i);
         if (set->fact[i].readable && label >= 0 && label < b.n_classes) count[label]++;

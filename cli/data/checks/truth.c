@@ -28,8 +28,7 @@ static void look_at_box(const qb_coco_image *image, const qb_coco_object *o, box
 static qb_status count_boxes(qb_ctx *cx, const qb_survey *set, boxes *b) {
     const qb_coco *t = qb_dataset_truth(set->dataset);
     QB_RELEASED(qb_coco_by_image_release) qb_coco_by_image by = {0};
-    b->count = qb_alloc(cx, (size_t)t->n_categories, sizeof *b->count);
-    if (!b->count) return cx->code;
+    QB_TRY_NEW(cx, b->count = qb_alloc(cx, (size_t)t->n_categories, sizeof *b->count));
     QB_TRY(qb_coco_by_image_create(cx, t, &by));
     for (int64_t i = 0; i < set->n; i++) {
         const int32_t at = qb_dataset_truth_image(set->dataset, i);
