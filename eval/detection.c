@@ -13,19 +13,14 @@
 #include "eval/decoders.def"
 #undef X
 
-static const qb_box_decoder *const decoders[] = {
+const qb_box_decoder *const qb_box_decoders[] = {
 #define X(name) &qb_box_decoder_##name,
 #include "eval/decoders.def"
 #undef X
-};
-enum { DECODERS = sizeof decoders / sizeof *decoders };
+    NULL};
+enum { DECODERS = sizeof qb_box_decoders / sizeof *qb_box_decoders - 1 };
 
 const char *const qb_box_words[] = {"xyxy", "xywh", "cxcywh", "yxyx", NULL};
-
-const qb_box_decoder *const *qb_box_decoders(int32_t *n) {
-    *n = DECODERS;
-    return decoders;
-}
 
 /* The longest of the words between spaces that the text holds; 0: none. */
 static size_t holds(const char *text, const char *words) {
@@ -48,16 +43,16 @@ qb_status qb_box_decoder_find(qb_ctx *cx, const char *name, const qb_box_decoder
         small[n] = (char)tolower((unsigned char)name[n]);
     small[n] = '\0';
     for (int i = 0; i < DECODERS; i++) {
-        words[i] = decoders[i]->name;
+        words[i] = qb_box_decoders[i]->name;
         if (strcmp(small, words[i]) == 0) {
-            *out = decoders[i];
+            *out = qb_box_decoders[i];
             return QB_OK;
         }
-        const size_t own = holds(small, words[i]), other = holds(small, decoders[i]->words);
+        const size_t own = holds(small, words[i]), other = holds(small, qb_box_decoders[i]->words);
         const size_t most = own > other ? own : other;
         if (most <= longest) continue;
         longest = most;
-        *out = decoders[i];
+        *out = qb_box_decoders[i];
     }
     if (longest > 0) return QB_OK;
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s", qb_word_error(words, name, text, sizeof text));
@@ -65,7 +60,7 @@ qb_status qb_box_decoder_find(qb_ctx *cx, const char *name, const qb_box_decoder
 
 const qb_box_decoder *qb_box_decoder_guess(const qb_decode *in) {
     for (int i = 0; i < DECODERS; i++)
-        if (decoders[i]->classes(in) > 0) return decoders[i];
+        if (qb_box_decoders[i]->classes(in) > 0) return qb_box_decoders[i];
     return NULL;
 }
 
@@ -82,10 +77,7 @@ void qb_detect_settings_default(qb_detect_settings *s) {
                               .variance = {0.1, 0.2}};
 }
 
-void qb_detect_settings_release(qb_detect_settings *s) {
-    qb_free(s->category_id);
-    s->category_id = NULL;
-}
+void qb_detect_settings_release(qb_detect_settings *s) { qb_free(QB_MOVE(s->category_id)); }
 
 /* ---- lists ---- */
 

@@ -48,11 +48,11 @@ static qb_status warn_of_nan(qb_ctx *cx, const char *precision, const scorer *s,
 /* ---- metrics ---- */
 
 static qb_status fill_metrics(qb_ctx *cx, const scorer *s, qb_run_row *row) {
-    int32_t n_all;
-    const qb_metric *const *all = qb_metrics(&n_all);
-    QB_TRY_NEW(cx, row->metric = qb_alloc(cx, (size_t)n_all, sizeof *row->metric));
-    for (int32_t i = 0; i < n_all; i++) {
-        const qb_metric *m = all[i];
+    size_t n = 0;
+    while (qb_metrics[n]) n++;
+    QB_TRY_NEW(cx, row->metric = qb_alloc(cx, n, sizeof *row->metric));
+    for (size_t i = 0; i < n; i++) {
+        const qb_metric *m = qb_metrics[i];
         const bool fits = (m->kinds & (unsigned)s->answers->kind) != 0;
         const qb_estimate e = fits ? m->value(s->answer, s->reference, s->n) : qb_estimate_none();
         qb_run_metric *out = &row->metric[row->n_metrics++];

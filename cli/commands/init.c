@@ -136,31 +136,16 @@ static void add_fixed(qb_strbuf *b, const guessed *g) {
     }
 }
 
-static void add_names(qb_strbuf *b, const char *(*name)(int32_t), int32_t n) {
-    for (int32_t i = 0; i < n; i++) qb_strbuf_addf(b, "%s%s", i ? ", " : "", name(i));
-}
-
-static const char *task_name(int32_t i) {
-    int32_t n;
-    return qb_tasks(&n)[i]->name;
-}
-
-static const char *decoder_name(int32_t i) {
-    int32_t n;
-    return qb_box_decoders(&n)[i]->name;
-}
-
 static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const guessed *g) {
     const qb_box_decoder *guess = g->decoder;
-    int32_t n;
     const qb_box_decoder *decoder = d->decoder ? d->decoder : guess;
-    qb_box_decoders(&n);
     qb_strbuf_add(b, "detection:\n");
     if (guess)
         qb_strbuf_addf(b, "  # GUESSED from the outputs: %s. Others:\n  # ", guess->text);
     else
         qb_strbuf_add(b, "  # ");
-    add_names(b, decoder_name, n);
+    for (int i = 0; qb_box_decoders[i]; i++)
+        qb_strbuf_addf(b, "%s%s", i ? ", " : "", qb_box_decoders[i]->name);
     if (decoder)
         qb_strbuf_addf(b, "\n  decode: %s\n", decoder->name);
     else
@@ -183,13 +168,11 @@ static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const guess
 
 /* What the sidecar tells is not said again. */
 static void add_task(qb_strbuf *b, const qb_project *p, const guessed *g) {
-    int32_t n;
-    qb_tasks(&n);
     if (!g->task) return;
     const char *name = g->task->name;
     qb_strbuf_addf(b, "\ntask: %s  # %s; ", name,
                    p->task.task ? "told by the sidecar" : "GUESSED from the outputs and the data");
-    add_names(b, task_name, n);
+    for (int i = 0; qb_tasks[i]; i++) qb_strbuf_addf(b, "%s%s", i ? ", " : "", qb_tasks[i]->name);
     qb_strbuf_add(b, "\n");
     if (strcmp(name, "detect") == 0) add_detection(b, &p->task.detect, g);
     if (strcmp(name, "segment") == 0 && p->task.segment.classes.n == 0 && p->labels.n == 0)

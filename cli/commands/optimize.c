@@ -74,10 +74,8 @@ static qb_status dequantize(qb_ctx *cx, qb_graph **graph) {
 static json_t *report_json(const char *path, const qb_graph *graph,
                            const qb_optimize_report *report) {
     json_t *passes = json_object();
-    int32_t n;
-    const qb_pass *const *all = qb_passes(&n);
-    for (int32_t i = 0; i < n; i++)
-        json_object_set_new(passes, all[i]->name, json_integer(report->n_changes[i]));
+    for (int i = 0; qb_passes[i]; i++)
+        json_object_set_new(passes, qb_passes[i]->name, json_integer(report->n_changes[i]));
     return json_pack("{s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "schema", "qbench.optimize/1", "file",
                      qb_json_text(path), "inputs",
                      qb_values_json(graph, graph->inputs, graph->n_inputs), "outputs",
@@ -86,11 +84,10 @@ static json_t *report_json(const char *path, const qb_graph *graph,
 }
 
 static void print_report(const char *path, const json_t *json, const qb_optimize_report *report) {
-    int32_t n;
-    const qb_pass *const *all = qb_passes(&n);
-    for (int32_t i = 0; i < n; i++)
+    for (int i = 0; qb_passes[i]; i++)
         if (report->n_changes[i] > 0)
-            printf("%-24s %6d  %s\n", all[i]->name, (int)report->n_changes[i], all[i]->summary);
+            printf("%-24s %6d  %s\n", qb_passes[i]->name, (int)report->n_changes[i],
+                   qb_passes[i]->summary);
     qb_print_values("inputs", json_object_get(json, "inputs"));
     qb_print_values("outputs", json_object_get(json, "outputs"));
     printf("%d nodes, %d after optimization\nwrote %s\n", (int)report->nodes_before,

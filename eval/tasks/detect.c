@@ -52,8 +52,6 @@ static qb_status create_state(qb_ctx *cx, const qb_task_data *data, state **out)
 
 static qb_status refuse_outputs(qb_ctx *cx, const qb_graph *graph) {
     qb_strbuf text = {0};
-    int32_t n;
-    const qb_box_decoder *const *all = qb_box_decoders(&n);
     char shape[128], *message;
     for (int32_t i = 0; i < graph->n_outputs && i < 12; i++) {
         const qb_value *value = &graph->values[graph->outputs[i]];
@@ -61,8 +59,9 @@ static qb_status refuse_outputs(qb_ctx *cx, const qb_graph *graph) {
                        qb_shape_text(&value->shape, shape, sizeof shape));
     }
     qb_strbuf_add(&text, "); detection.decode in the sidecar or qbench.yaml names one:");
-    for (int32_t i = 0; i < n; i++)
-        qb_strbuf_addf(&text, "%s %s (%s)", i ? "," : "", all[i]->name, all[i]->text);
+    for (const qb_box_decoder *const *d = qb_box_decoders; *d; d++)
+        qb_strbuf_addf(&text, "%s %s (%s)", d == qb_box_decoders ? "" : ",", (*d)->name,
+                       (*d)->text);
     QB_TRY(qb_strbuf_take(cx, &text, &message));
     qb_fail(cx, QB_STATUS_UNSUPPORTED, "task detect: no decoder fits the model's outputs (%s",
             message);
