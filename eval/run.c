@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "eval/eval.h"
 #include "eval/record_internal.h"
-#include "eval/run_internal.h"
 #include "eval/warnings.h"
 
 #define SCHEMA "qbench.compare/1"

@@ -248,6 +248,9 @@ qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path);
 qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out);
 /* The same from memory; `name` for messages. */
 qb_status qb_run_parse(qb_ctx *cx, const char *name, const char *text, size_t size, qb_run **out);
+/* Do the numbers of a record that was read fit each other? QB_STATUS_FORMAT with `name` (a file), row
+ * and key. */
+qb_status qb_run_check(qb_ctx *cx, const char *name, const qb_run *run);
 /* The JSON text, new memory. */
 qb_status qb_run_json(qb_ctx *cx, const qb_run *run, char **out);
 #endif

@@ -1,9 +1,9 @@
-#include "search/plan_choice.h"
-
+/* From the plan of an engine back to what it chose. */
 #include <jansson.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "search/space.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
 

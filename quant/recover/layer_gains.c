@@ -1,8 +1,8 @@
-#include "quant/recover/layer_gains.h"
-
+/* What each layer's result is worth in a quantized network, before a recovery and after it. */
 #include <math.h>
 #include <string.h>
 
+#include "quant/recover/recover_internal.h"
 #include "quant/recover/replay.h"
 
 typedef struct survey {

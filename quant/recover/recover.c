@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "calib/holdout.h"
-#include "quant/recover/layer_gains.h"
 #include "quant/recover/recover_internal.h"
 
 #define QB_RECOVERY(name) extern const qb_recovery qb_recovery_##name;
