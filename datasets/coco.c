@@ -27,6 +27,11 @@ typedef struct loader {
     size_t n_ids;
 } loader;
 
+static void loader_release(loader *l) {
+    qb_json_reader_release(&l->json);
+    qb_free(l->id);
+}
+
 /* ---- parts of an object ---- */
 
 static qb_status read_box(qb_json_reader *r, double box[4]) {
@@ -346,23 +351,16 @@ static qb_status find_places(loader *l, qb_coco *coco) {
 }
 
 qb_status qb_coco_parse(qb_ctx *cx, const char *name, const char *text, size_t n, qb_coco *out) {
-    qb_coco coco = {.objects = {.text = text, .size = n}};
-    loader l = {.coco = &coco};
+    QB_RELEASED(qb_coco_release) qb_coco coco = {.objects = {.text = text, .size = n}};
+    QB_RELEASED(loader_release) loader l = {.coco = &coco};
     qb_json_reader_init(cx, name, text, n, &l.json);
-    qb_status status = QB_OK;
-    QB_GO(qb_arena_create(cx, &coco.arena));
-    QB_GO(read_truth(&l));
-    QB_GO(sort_ids(cx, name, &coco));
-    QB_GO(find_places(&l, &coco));
-    QB_GO_NEW(cx, coco.objects.path = qb_strdup(cx, name));
-out:
-    qb_json_reader_release(&l.json);
-    qb_free(l.id);
-    if (status == QB_OK)
-        *out = coco;
-    else
-        qb_coco_release(&coco);
-    return status;
+    QB_TRY(qb_arena_create(cx, &coco.arena));
+    QB_TRY(read_truth(&l));
+    QB_TRY(sort_ids(cx, name, &coco));
+    QB_TRY(find_places(&l, &coco));
+    QB_TRY_NEW(cx, coco.objects.path = qb_strdup(cx, name));
+    *out = QB_MOVE(coco);
+    return QB_OK;
 }
 
 qb_status qb_coco_load(qb_ctx *cx, const char *path, qb_coco *out) {
@@ -593,27 +591,24 @@ static qb_status read_detection(loader *l, qb_coco_objects *to, int64_t *strays)
 
 qb_status qb_coco_results_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                 const qb_coco *truth, qb_coco_objects *out, int64_t *strays) {
-    qb_coco_objects objects = {.text = text, .size = n};
+    QB_RELEASED(qb_coco_objects_release) qb_coco_objects objects = {.text = text, .size = n};
+    QB_RELEASED(loader_release)
     loader l = {.coco = (qb_coco *)(uintptr_t)truth}; /* only looked at */
     int64_t unknown = 0;
     bool more;
-    qb_status status = QB_OK;
     qb_json_reader_init(cx, name, text, n, &l.json);
-    QB_GO_NEW(cx, objects.path = qb_strdup(cx, name));
-    QB_GO(qb_json_enter(&l.json, QB_JSON_LIST));
+    QB_TRY_NEW(cx, objects.path = qb_strdup(cx, name));
+    QB_TRY(qb_json_enter(&l.json, QB_JSON_LIST));
     for (int64_t i = 0;; i++) {
-        QB_GO(qb_json_next(&l.json, &more));
+        QB_TRY(qb_json_next(&l.json, &more));
         if (!more) break;
-        if (i % 65536 == 0) QB_GO(qb_check_cancel(cx));
-        QB_GO(read_detection(&l, &objects, &unknown));
+        if (i % 65536 == 0) QB_TRY(qb_check_cancel(cx));
+        QB_TRY(read_detection(&l, &objects, &unknown));
     }
-    QB_GO(qb_json_read_end(&l.json));
+    QB_TRY(qb_json_read_end(&l.json));
     *out = QB_MOVE(objects);
     *strays = unknown;
-out:
-    qb_json_reader_release(&l.json);
-    qb_coco_objects_release(&objects);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_coco_results_load(qb_ctx *cx, const char *path, const qb_coco *truth,
