@@ -99,10 +99,7 @@ static char *root_of(const char *by, const char *folder, root_kind kind) {
         return own;
     }
     char *root = canonical(folder);
-    if (root && kind == ROOT_BLOBS && !to_blobs(root)) {
-        free(root);
-        root = NULL;
-    }
+    if (root && kind == ROOT_BLOBS && !to_blobs(root)) free(QB_MOVE(root));
     return root;
 }
 

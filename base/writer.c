@@ -231,8 +231,7 @@ static qb_status place(qb_ctx *cx, qb_writer *writer) {
     if (rename(writer->temp, writer->path) != 0)
         return qb_fail_errno(cx, "rename %s to %s", writer->temp, writer->path);
     close(writer->lock);
-    qb_free(writer->temp);
-    writer->temp = NULL;
+    qb_free(QB_MOVE(writer->temp));
     return QB_OK;
 }
 

@@ -119,10 +119,7 @@ static qb_status open_with(qb_ctx *cx, const feed *f, int64_t batch, lane *l) {
     l->batch = batch;
     if (status != QB_OK) return status;
     status = qb_collector_create(cx, l->engine, &l->collector);
-    if (status != QB_OK) {
-        qb_engine_free(l->engine);
-        l->engine = NULL;
-    }
+    if (status != QB_OK) qb_engine_free(QB_MOVE(l->engine));
     return status;
 }
 

@@ -364,8 +364,7 @@ static qb_status make_slot(qb_ctx *cx, const qb_loader *l, slot *s) {
 /* Frees what the samples of a slot own. */
 static void empty_slot(const qb_loader *l, slot *s) {
     for (int32_t i = 0; !s->data && s->input && i < s->n * l->n_inputs; i++) {
-        qb_free(s->input[i].data);
-        s->input[i].data = NULL;
+        qb_free(QB_MOVE(s->input[i].data));
     }
 }
 

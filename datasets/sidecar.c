@@ -1,7 +1,6 @@
 #include "datasets/sidecar.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -406,10 +405,7 @@ qb_status qb_sidecar_find(qb_ctx *cx, const char *model_path, char **out) {
     const char *dot = strrchr(base, '.');
     size_t n = dot && dot != base ? (size_t)(dot - model_path) : strlen(model_path);
     char *path = QB_NEW(cx, qb_format(cx, "%.*s.json", (int)n, model_path));
-    if (!qb_path_exists(path) || qb_path_is_dir(path)) {
-        qb_free(path);
-        path = NULL;
-    }
+    if (!qb_path_exists(path) || qb_path_is_dir(path)) qb_free(QB_MOVE(path));
     *out = path;
     return QB_OK;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gather.h"
 #include "calib/holdout.h"
 #include "eval/targets.h"
 #include "kernels/ref.h"

@@ -1,7 +1,6 @@
 #include "eval/boundary.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct field {
     int32_t width, height, far; /* `far`: a distance that is too far */

@@ -79,10 +79,7 @@ static qb_status build_alone(qb_ctx *cx, const survey *s, const qb_candidate *c,
         l->in[i] = observed_named(s->reference, qb_engine_input_name(l->alone, i));
         known = l->in[i] >= 0;
     }
-    if (!known) {
-        qb_engine_free(l->alone);
-        l->alone = NULL;
-    }
+    if (!known) qb_engine_free(QB_MOVE(l->alone));
 out:
     qb_graph_free(graph);
     if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) return status;

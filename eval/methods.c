@@ -71,10 +71,7 @@ static qb_status compare(qb_ctx *cx, void *user, int32_t graph, int64_t index,
             error += value->n_parts;
             signal += value->n_parts;
         }
-        if (graph == c->n - 1) {
-            qb_free(wanted[o]);
-            wanted[o] = NULL;
-        }
+        if (graph == c->n - 1) qb_free(QB_MOVE(wanted[o]));
     }
     return QB_OK;
 }

@@ -65,8 +65,7 @@ static qb_status timed_load(qb_ctx *cx, const qb_compare_options *o, const qb_ca
     for (int32_t i = 0; i < qb_engine_n_inputs(t->engine); i++)
         fits = fits && qb_shape_equal(&qb_engine_input(t->engine, i)->shape, &shapes[i]);
     if (!fits) {
-        qb_engine_free(t->engine);
-        t->engine = NULL;
+        qb_engine_free(QB_MOVE(t->engine));
     } else if (qb_engine_threads(t->engine) != threads) {
         qb_warn(cx, "%s was built for %d threads, the others run in %d", c->precision,
                 qb_engine_threads(t->engine), threads);

@@ -1,6 +1,5 @@
 #include "graph/layer.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- reading ---- */

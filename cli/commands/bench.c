@@ -14,7 +14,6 @@
 #include "cli/out/steps.h"
 #include "cli/pipeline.h"
 #include "cli/settings/inputs.h"
-#include "cli/settings/precision.h"
 #include "cli/settings/trust.h"
 #include "kernels/ref.h"
 

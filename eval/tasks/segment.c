@@ -393,10 +393,7 @@ static void count_same(state *s, int32_t engine, int64_t index, uint8_t *mask, i
     for (int64_t i = 0; s->all[index] == n && i < n; i++)
         s->same[engine * s->samples + index] += mask[i] == s->mask[index][i] && mask[i] != IGNORED;
     if (engine > 0) qb_free(mask);
-    if (engine == s->data.n_engines - 1) {
-        qb_free(s->mask[index]);
-        s->mask[index] = NULL;
-    }
+    if (engine == s->data.n_engines - 1) qb_free(QB_MOVE(s->mask[index]));
 }
 
 static qb_status segment_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_t index,

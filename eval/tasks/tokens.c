@@ -196,10 +196,7 @@ static qb_status tokens_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
                          (long long)places, (long long)s->places[index]);
     if (status == QB_OK)
         count(s, engine, index, output[s->output].data, places, shape->dim[2], truth);
-    if (engine == s->data.n_engines - 1) {
-        qb_free(s->first[index]);
-        s->first[index] = NULL;
-    }
+    if (engine == s->data.n_engines - 1) qb_free(QB_MOVE(s->first[index]));
     qb_free(truth);
     s->seen[index] = true; /* by every engine with the same value */
     return status;

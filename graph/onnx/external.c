@@ -11,8 +11,7 @@ void qb_externals_close(qb_externals *externals) {
         qb_map_close(&externals->file[i].map);
         qb_free(externals->file[i].name);
     }
-    qb_free(externals->file);
-    externals->file = NULL;
+    qb_free(QB_MOVE(externals->file));
     externals->n = externals->capacity = 0;
 }
 

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "graph/graph_internal.h"
 #include "graph/rewrite_internal.h"
 #include "kernels/ref.h"
 

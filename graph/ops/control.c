@@ -368,8 +368,7 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
     const bool kept = status == QB_OK && keeps_shapes(body, in, carried);
     if (!kept) { /* or they may not even fit a second time */
         qb_ctx_clear(cx);
-        qb_graph_free(body);
-        body = NULL;
+        qb_graph_free(QB_MOVE(body));
         for (int32_t k = 0; k < carried; k++) in[FIRST + k].shape = (qb_shape){.rank = -1};
         status = infer_body(cx, &attrs->body, in, from, node->n_in, &body);
         if (status == QB_OK) status = check_body(cx, node, body);

@@ -156,20 +156,14 @@ static bool set_int(qb_zoo *z, const char *attr, int64_t v) {
 
 int32_t qb_zoo_with_int(qb_zoo *z, int32_t out, const char *attr, int64_t value) {
     if (out < 0 || !set_int(z, attr, value)) return -1;
-    if ((size_t)out < z->cap_samples) {
-        qb_free(z->sample[out]);
-        z->sample[out] = NULL;
-    }
+    if ((size_t)out < z->cap_samples) qb_free(QB_MOVE(z->sample[out]));
     return finalize(z, out);
 }
 
 int32_t qb_zoo_with_string(qb_zoo *z, int32_t out, const char *attr, const char *value) {
     qb_rewrite rw = {.cx = z->cx, .graph = z->graph};
     if (out < 0 || qb_node_set_string(&rw, z->graph->n_nodes - 1, attr, value) != QB_OK) return -1;
-    if ((size_t)out < z->cap_samples) {
-        qb_free(z->sample[out]);
-        z->sample[out] = NULL;
-    }
+    if ((size_t)out < z->cap_samples) qb_free(QB_MOVE(z->sample[out]));
     return finalize(z, out);
 }
 

@@ -4,7 +4,6 @@
  * the middle, or as an operand or the result is some channels of a wider tensor. Real values by
  * scale and zero point, the function, and the common end: the reference's operations in its order
  * (binary_simd.inc). */
-#include <string.h>
 
 #include "base/vector_loop.h"
 #include "binary_internal.h"

@@ -130,10 +130,7 @@ static qb_status find_conv(qb_ctx *cx, const qb_tactic *tactic, const lowered *t
         const qb_status status = (*c)->create(cx, *c, &to->p, constant, threads, &t->conv);
         if (status != QB_OK && status != QB_STATUS_UNSUPPORTED) return status;
         if (status != QB_OK) t->conv = NULL;
-        if (t->conv && t->conv->in_place_required) {
-            qb_kernel_free(t->conv);
-            t->conv = NULL;
-        }
+        if (t->conv && t->conv->in_place_required) qb_kernel_free(QB_MOVE(t->conv));
     }
     if (t->conv) return QB_OK;
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no convolution of backend %s", tactic->backend);

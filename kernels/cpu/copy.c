@@ -1,7 +1,6 @@
 /* Copies between layouts, types and channel slices: quantization of the input together with the
  * change to channels last, and the way back. Bound by memory. Functions of one value are copies
  * that change it on the way. */
-#include <string.h>
 
 #include "convert.h"
 

@@ -267,9 +267,6 @@ qb_status qb_dnnl_epilogue_make(qb_ctx *cx, const qb_problem *p, int64_t channel
     qb_status status = qb_dnnl_check(cx, dnnl_post_ops_create(&c.ops), "making post-ops");
     if (status == QB_OK) status = fill(cx, p, channels, &c, epilogue);
     if (c.ops) dnnl_post_ops_destroy(c.ops);
-    if (status != QB_OK) {
-        dnnl_primitive_attr_destroy(epilogue->attr);
-        epilogue->attr = NULL;
-    }
+    if (status != QB_OK) dnnl_primitive_attr_destroy(QB_MOVE(epilogue->attr));
     return status;
 }

@@ -29,8 +29,7 @@ struct qb_replay {
 static void clear(const qb_replay *r, side *s, int32_t value) {
     if (!s->data[value]) return;
     for (int32_t i = 0; i < r->n_samples && !s->borrowed[value]; i++) qb_free(s->data[value][i]);
-    qb_free(s->data[value]);
-    s->data[value] = NULL;
+    qb_free(QB_MOVE(s->data[value]));
 }
 
 static void drop(const qb_replay *r, side *s, int32_t value) {
