@@ -160,16 +160,12 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static bool is_row(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0];
     (void)constant;
-    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && is_row(x) && is_row(&p->out) &&
-           p->out.dtype == QB_DTYPE_S64 && !p->extreme.last && x->shape.dim[p->axis] <= INT32_MAX &&
-           p->out.shape.dim[p->axis] <= x->shape.dim[p->axis];
+    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && qb_cpu_is_filled_rows(x) &&
+           qb_cpu_is_filled_rows(&p->out) && p->out.dtype == QB_DTYPE_S64 && !p->extreme.last &&
+           x->shape.dim[p->axis] <= INT32_MAX && p->out.shape.dim[p->axis] <= x->shape.dim[p->axis];
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

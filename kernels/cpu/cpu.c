@@ -58,6 +58,19 @@ bool qb_cpu_is_nhwc(const qb_desc *desc) {
     return desc->layout == QB_LAYOUT_NHWC || desc->layout == QB_LAYOUT_ANY;
 }
 
+int32_t qb_cpu_dimension(qb_layout layout, int32_t rank, int32_t d) {
+    if (layout != QB_LAYOUT_NHWC || d == 0) return d;
+    return d == rank - 1 ? 1 : d + 1;
+}
+
+bool qb_cpu_is_rows(const qb_desc *desc) {
+    return desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0;
+}
+
+bool qb_cpu_is_filled_rows(const qb_desc *desc) {
+    return qb_cpu_is_rows(desc) && qb_shape_count(&desc->shape) > 0;
+}
+
 bool qb_cpu_is_quantized(const qb_desc *desc) {
     return (desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8) && desc->q.n == 1;
 }

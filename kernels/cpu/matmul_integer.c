@@ -43,15 +43,11 @@ static qb_problem product_of(const qb_problem *p, qb_desc *in) {
     return product;
 }
 
-static bool is_row(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
-}
-
 static bool is_packable(const qb_problem *p, const bool *constant) {
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
-    return constant[QB_IN_WEIGHT] && is_row(a) && is_row(&p->out) && a->shape.rank >= 2 &&
-           b->shape.rank == 2 && a->shape.dim[a->shape.rank - 1] <= INT32_MAX &&
-           b->shape.dim[1] <= INT32_MAX;
+    return constant[QB_IN_WEIGHT] && qb_cpu_is_filled_rows(a) && qb_cpu_is_filled_rows(&p->out) &&
+           a->shape.rank >= 2 && b->shape.rank == 2 &&
+           a->shape.dim[a->shape.rank - 1] <= INT32_MAX && b->shape.dim[1] <= INT32_MAX;
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {

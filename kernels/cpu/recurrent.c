@@ -4,8 +4,7 @@
 /* ---- what can be run ------------------------------------------------------------------------- */
 
 static bool is_row(const qb_desc *desc, int32_t rank) {
-    return qb_cpu_is_f32(desc) && desc->shape.rank == rank && desc->layout == QB_LAYOUT_ROW &&
-           desc->channel_total == 0;
+    return qb_cpu_is_f32(desc) && desc->shape.rank == rank && qb_cpu_is_rows(desc);
 }
 
 static bool acts_supported(const qb_recurrence *layer, int64_t directions) {
