@@ -49,6 +49,11 @@ int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op) {
     return !op || qb_node_is(&rw->graph->nodes[node], op) ? node : -1;
 }
 
+const qb_node *qb_rewrite_behind(const qb_rewrite *rw, int32_t value, const char *op) {
+    const int32_t node = qb_rewrite_from(rw, value, op);
+    return node >= 0 && qb_value_is_plain(rw->graph, value) ? &rw->graph->nodes[node] : NULL;
+}
+
 int32_t qb_rewrite_made_for(const qb_rewrite *rw, int32_t value, int32_t reader) {
     const int32_t node = qb_rewrite_from(rw, value, NULL);
     const bool alone = node >= 0 && qb_value_is_plain(rw->graph, value) &&

@@ -30,8 +30,6 @@ typedef struct cutter {
     size_t n_stack;
 } cutter;
 
-static const char *text_of(const char *text) { return text ? text : ""; }
-
 static qb_status put(cutter *c, qb_names *names, const char *name, int32_t number) {
     if (!*name || qb_names_find(names, name) >= 0) return QB_OK;
     return qb_names_put(c->cx, c->arena, names, name, number);
@@ -70,7 +68,7 @@ static qb_status index_file(cutter *c) {
         for (size_t k = 0; k < proto->node[i]->n_output; k++)
             QB_TRY(put(c, &c->makers, proto->node[i]->output[k], (int32_t)i));
     for (size_t i = 0; i < proto->n_input; i++)
-        QB_TRY(put(c, &c->given, text_of(proto->input[i]->name), (int32_t)i));
+        QB_TRY(put(c, &c->given, qb_onnx_text(proto->input[i]->name), (int32_t)i));
     return QB_OK;
 }
 
@@ -86,14 +84,14 @@ static qb_status list_tensors(cutter *c, const char ***out) {
         for (size_t k = 0; k < proto->node[i]->n_output; k++)
             if (*proto->node[i]->output[k]) names[at++] = proto->node[i]->output[k];
     for (size_t i = 0; i < proto->n_input; i++)
-        if (*text_of(proto->input[i]->name)) names[at++] = proto->input[i]->name;
+        if (*qb_onnx_text(proto->input[i]->name)) names[at++] = proto->input[i]->name;
     *out = names;
     return QB_OK;
 }
 
 static const Onnx__NodeProto *find_node(const Onnx__GraphProto *proto, const char *name) {
     for (size_t i = 0; i < proto->n_node; i++)
-        if (strcmp(text_of(proto->node[i]->name), name) == 0) return proto->node[i];
+        if (strcmp(qb_onnx_text(proto->node[i]->name), name) == 0) return proto->node[i];
     return NULL;
 }
 
@@ -118,7 +116,7 @@ static qb_status unknown_tensor(cutter *c, bool output, const char *name) {
     const size_t n_ends = output && !node && n == 0 ? c->proto->n_output : 0;
     for (size_t i = 0; i < n_ends && i < NEAR_NAMES; i++)
         add_quoted(&text, i ? ", " : "; the model's outputs are ",
-                   text_of(c->proto->output[i]->name));
+                   qb_onnx_text(c->proto->output[i]->name));
     return qb_fail(c->cx, QB_STATUS_NOTFOUND, "%s: the model has no tensor '%.120s'%s",
                    end_name(output), name, text.failed || !text.data ? "" : text.data);
 }
@@ -150,7 +148,8 @@ static qb_status want_inputs(cutter *c, const Onnx__NodeProto *node) {
         const Onnx__GraphProto *body = node->attribute[i]->g;
         if (!body) continue;
         for (size_t k = 0; k < body->n_node; k++) QB_TRY(want_inputs(c, body->node[k]));
-        for (size_t k = 0; k < body->n_output; k++) QB_TRY(want(c, text_of(body->output[k]->name)));
+        for (size_t k = 0; k < body->n_output; k++)
+            QB_TRY(want(c, qb_onnx_text(body->output[k]->name)));
     }
     return QB_OK;
 }
@@ -177,7 +176,7 @@ static qb_status name_ends(cutter *c) {
 static qb_status walk(cutter *c) {
     QB_TRY(name_ends(c));
     for (size_t i = 0; i < c->proto->n_output && c->part->n_outputs == 0; i++)
-        QB_TRY(want(c, text_of(c->proto->output[i]->name)));
+        QB_TRY(want(c, qb_onnx_text(c->proto->output[i]->name)));
     while (c->n_stack) QB_TRY(want_inputs(c, c->proto->node[c->stack[--c->n_stack]]));
     for (int32_t i = 0; i < c->part->n_inputs; i++)
         if (qb_names_find(&c->wanted, c->part->inputs[i]) < 0)
@@ -209,7 +208,7 @@ static qb_status find_info(cutter *c, const char *name, Onnx__ValueInfoProto **o
 static qb_status take_info(cutter *c, size_t n, Onnx__ValueInfoProto **list, const char *name,
                            Onnx__ValueInfoProto **out) {
     for (size_t i = 0; i < n; i++) {
-        if (!list[i] || strcmp(text_of(list[i]->name), name) != 0) continue;
+        if (!list[i] || strcmp(qb_onnx_text(list[i]->name), name) != 0) continue;
         *out = list[i];
         list[i] = NULL;
         return QB_OK;
@@ -243,7 +242,7 @@ static void drop_inputs(cutter *c) {
     Onnx__GraphProto *proto = c->proto;
     size_t n = 0;
     for (size_t i = 0; i < proto->n_input; i++) {
-        if (qb_names_find(&c->wanted, text_of(proto->input[i]->name)) >= 0)
+        if (qb_names_find(&c->wanted, qb_onnx_text(proto->input[i]->name)) >= 0)
             proto->input[n++] = proto->input[i];
         else
             qb_wire_free((ProtobufCMessage *)proto->input[i]);
@@ -254,7 +253,7 @@ static void drop_inputs(cutter *c) {
 /* Named inputs are all that there are. */
 static qb_status check_inputs(cutter *c) {
     for (size_t i = 0; i < c->proto->n_input; i++) {
-        const char *name = text_of(c->proto->input[i]->name);
+        const char *name = qb_onnx_text(c->proto->input[i]->name);
         if (qb_names_find(&c->wanted, name) < 0 || qb_names_find(&c->starts, name) >= 0) continue;
         if (qb_names_find(&c->constants, name) >= 0) continue; /* until IR 4 they were listed */
         return qb_fail(c->cx, QB_STATUS_INVALID,

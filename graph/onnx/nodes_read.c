@@ -8,8 +8,6 @@
 #include "graph/plugin.h"
 #include "onnx_internal.h"
 
-static const char *text_of(const char *text) { return text ? text : ""; }
-
 const char *qb_onnx_domain(const char *domain) {
     return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
 }
@@ -32,7 +30,7 @@ static int64_t version_of(const qb_onnx_reader *reader, size_t index, const char
 }
 
 qb_status qb_onnx_wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *proto) {
-    const char *op = text_of(proto->op_type), *name = text_of(proto->name);
+    const char *op = qb_onnx_text(proto->op_type), *name = qb_onnx_text(proto->name);
     if (*name) return qb_wrap(cx, "node %zu %.60s '%.160s'", index, op, name);
     return qb_wrap(cx, "node %zu %.60s", index, op);
 }
@@ -42,7 +40,7 @@ qb_status qb_onnx_wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *pro
 
 static qb_status add_reason(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                             const Onnx__NodeProto *proto, const char *why) {
-    const char *op = text_of(proto->op_type), *domain = domain_of(proto);
+    const char *op = qb_onnx_text(proto->op_type), *domain = domain_of(proto);
     for (int32_t i = 0; i < reader->n_reasons; i++) {
         qb_onnx_reason *reason = &reader->reason[i];
         if (strcmp(reason->op, op) || strcmp(reason->domain, domain) || strcmp(reason->why, why))
@@ -62,7 +60,7 @@ static qb_status add_reason(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                          .why = copy,
                          .n_nodes = 1,
                          .first = (int32_t)index,
-                         .first_name = text_of(proto->name)};
+                         .first_name = qb_onnx_text(proto->name)};
     return QB_OK;
 }
 
@@ -130,7 +128,7 @@ static qb_status read_constant(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__N
     if (proto->n_attribute != 1)
         return qb_fail(cx, QB_STATUS_FORMAT, "expected one attribute, got %zu", proto->n_attribute);
     const Onnx__AttributeProto *attr = proto->attribute[0];
-    const char *name = text_of(attr->name);
+    const char *name = qb_onnx_text(attr->name);
     qb_graph *graph = reader->graph;
     static const struct {
         const char *name;
@@ -310,7 +308,7 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     QB_TRY(make_outputs(cx, graph, proto, n_out, ids + n_in));
     QB_TRY(find_op(cx, reader, index, proto, &op));
     if (!op) return QB_OK;
-    int32_t node = qb_graph_add_node(cx, graph, op, text_of(proto->name), ids, (int32_t)n_in,
+    int32_t node = qb_graph_add_node(cx, graph, op, qb_onnx_text(proto->name), ids, (int32_t)n_in,
                                      ids + n_in, (int32_t)n_out);
     if (node < 0) return cx->code;
     QB_TRY(note_file_node(cx, reader, node, (int32_t)index));

@@ -4,11 +4,7 @@
 #include "ops_internal.h"
 
 #define COMMON                                                                                     \
-    QB_A_STRING(qb_pool_attrs, auto_pad, "auto_pad", "NOTSET"),                                    \
-        QB_A_INTS(qb_pool_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),                    \
-        QB_A_INTS(qb_pool_attrs, strides, "strides", 1, QB_ATTR_BIG),                              \
-        QB_A_INTS(qb_pool_attrs, pads, "pads", 0, QB_ATTR_BIG),                                    \
-        QB_A_INTS(qb_pool_attrs, dilations, "dilations", 1, QB_ATTR_BIG),                          \
+    QB_A_STRING(qb_pool_attrs, auto_pad, "auto_pad", "NOTSET"), QB_A_WINDOW(qb_pool_attrs),        \
         QB_A_INT(qb_pool_attrs, ceil_mode, "ceil_mode", 0, 0, 1)
 
 QB_ATTRS(max_attrs, COMMON, QB_A_INT(qb_pool_attrs, storage_order, "storage_order", 0, 0, 1));
