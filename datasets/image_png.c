@@ -112,7 +112,7 @@ static qb_status read_protected(reader *r) {
     return QB_OK;
 }
 
-static qb_status decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
                         bool indices, qb_image *out) {
     reader r = {.cx = cx, .name = name, .data = data, .size = size, .indices = indices};
     r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_read_error, on_warning);
@@ -127,16 +127,6 @@ static qb_status decode(qb_ctx *cx, const char *name, const uint8_t *data, size_
     if (r.image.channels % 2 == 0) compose(&r.image);
     *out = r.image;
     return QB_OK;
-}
-
-qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
-                        qb_image *out) {
-    return decode(cx, name, data, size, false, out);
-}
-
-qb_status qb_png_decode_indices(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
-                                qb_image *out) {
-    return decode(cx, name, data, size, true, out);
 }
 
 typedef struct encoder {

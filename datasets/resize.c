@@ -27,22 +27,16 @@ static double triangle(double x) {
     return x < 1 ? 1 - x : 0;
 }
 
-static double cubic(double x) {
-    const double a = -0.5;
+/* Keys' kernel. */
+static double keys(double x, double a) {
     x = fabs(x);
     if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
     return 0;
 }
 
-/* OpenCV's: the same kernel with a = -0.75. */
-static double cubic_cv(double x) {
-    const double a = -0.75;
-    x = fabs(x);
-    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
-    return 0;
-}
+static double cubic(double x) { return keys(x, -0.5); }
+static double cubic_cv(double x) { return keys(x, -0.75); } /* as OpenCV has it */
 
 /* Half open, so that a pixel on the border counts once. */
 static double flat(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }

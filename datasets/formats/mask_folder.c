@@ -61,7 +61,7 @@ static qb_status mask_folder_read_mask(qb_ctx *cx, const qb_dataset *dataset,
     QB_FREED char *path = QB_NEW(cx, mask_path(cx, dataset, sample->name));
     QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(cx, path, &map));
-    return qb_png_decode_indices(cx, path, map.data, map.size, out);
+    return qb_png_decode(cx, path, map.data, map.size, true, out);
 }
 
 const qb_dataset_format qb_format_mask_folder = {
