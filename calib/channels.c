@@ -1,7 +1,8 @@
 #include "calib/channels.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "base/sort.h"
 
 #define FEW_LEVELS 16.0f /* a channel that reaches less than this part of the widest */
 
@@ -130,11 +131,6 @@ qb_status qb_channels_merge(qb_ctx *cx, qb_channels *into, const qb_channels *fr
     return QB_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    const float left = *(const float *)a, right = *(const float *)b;
-    return left < right ? -1 : left > right;
-}
-
 bool qb_channels_spread_of(qb_ctx *cx, const qb_channels *channels, qb_channels_spread *out) {
     qb_channels_spread s = {0};
     int32_t n = 0;
@@ -149,7 +145,7 @@ bool qb_channels_spread_of(qb_ctx *cx, const qb_channels *channels, qb_channels_
         }
         n++;
     }
-    qsort(reach, (size_t)n, sizeof *reach, by_value);
+    qb_sort_floats(reach, (size_t)n);
     if (n > 0) {
         s.narrowest = reach[0];
         s.median = reach[n / 2];

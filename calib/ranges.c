@@ -181,6 +181,12 @@ bool qb_line_number(const char *text, size_t n, double *out) {
     return stop == copy + n;
 }
 
+const qb_named_range *qb_ranges_find(const qb_ranges *ranges, const char *name) {
+    for (int32_t i = 0; i < ranges->n; i++)
+        if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
+    return NULL;
+}
+
 double qb_named_range_amax(const qb_named_range *range) {
     return fmax(fabs(range->lo), fabs(range->hi));
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/strbuf.h"
 #include "calib/table.h"
 #include "datasets/loader.h"
@@ -140,10 +141,6 @@ static void fill_extremes(const origin *samples, qb_table_entry *entry, int64_t 
     }
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The names in a and b, which are "x" or "x+y", each once and in order: "x+y+z". */
 static char *join_names(qb_ctx *cx, const char *a, const char *b) {
     qb_strbuf joined = {0};
@@ -153,7 +150,7 @@ static char *join_names(qb_ctx *cx, const char *a, const char *b) {
     QB_FREED char **part = both ? qb_alloc(cx, strlen(both) + 1, sizeof *part) : NULL;
     size_t n = 0;
     for (char *rest = both; part && rest;) part[n++] = strsep(&rest, "+");
-    if (part) qsort(part, n, sizeof *part, by_text);
+    if (part) qsort(part, n, sizeof *part, qb_by_text);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || strcmp(part[i], part[i - 1]) != 0)
             qb_strbuf_addf(&joined, "%s%s", i ? "+" : "", part[i]);

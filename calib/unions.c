@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 /* Which values depend on more of the inputs than their shapes. The others may be constants once the
  * shapes are known, and engines do not show constants. */
 static void mark_dependent(const qb_graph *graph, const qb_groups *groups, bool *dependent) {
@@ -43,10 +45,6 @@ static qb_status add(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_
     return QB_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 qb_status qb_unions_find(qb_ctx *cx, const qb_graph *graph, const qb_groups *groups,
                          qb_unions *out) {
     QB_RELEASED(qb_unions_release) qb_unions u = {0};
@@ -58,7 +56,7 @@ qb_status qb_unions_find(qb_ctx *cx, const qb_graph *graph, const qb_groups *gro
     for (int32_t g = 0; g < groups->n; g++)
         if (is_union(graph, &groups->group[g], dependent))
             QB_TRY(add(cx, graph, &graph->nodes[groups->group[g].node[0]], &u));
-    qsort(u.sorted, (size_t)u.n, sizeof *u.sorted, by_name);
+    qsort(u.sorted, (size_t)u.n, sizeof *u.sorted, qb_by_text);
     *out = QB_MOVE(u);
     return QB_OK;
 }
@@ -69,7 +67,7 @@ void qb_unions_release(qb_unions *unions) {
 }
 
 bool qb_unions_has(const qb_unions *unions, const char *name) {
-    return bsearch(&name, unions->sorted, (size_t)unions->n, sizeof *unions->sorted, by_name);
+    return bsearch(&name, unions->sorted, (size_t)unions->n, sizeof *unions->sorted, qb_by_text);
 }
 
 static void fill(const qb_union *u, qb_table *table, qb_table_entry *entry) {

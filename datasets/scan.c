@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "datasets_internal.h"
 
 static bool ends_in(const char *name, const char *const *suffixes) {
@@ -45,10 +46,6 @@ static bool is_wanted(DIR *dir, const struct dirent *entry, qb_scan_kind kind) {
     struct stat info;
     const bool is_dir = fstatat(dirfd(dir), entry->d_name, &info, 0) == 0 && S_ISDIR(info.st_mode);
     return kind == QB_SCAN_FOLDERS ? is_dir : !is_dir;
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 static qb_status add_name(qb_ctx *cx, qb_arena *arena, const char *text, qb_names *names) {
@@ -94,7 +91,7 @@ qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_a
     if (status == QB_OK && errno != 0) status = qb_fail_errno(cx, "read folder %s", folder);
     closedir(dir);
     if (status == QB_OK && names->n > 1)
-        qsort(names->name, names->n, sizeof *names->name, compare_names);
+        qsort(names->name, names->n, sizeof *names->name, qb_by_text);
     return status;
 }
 

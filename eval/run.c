@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_clean.h"
 #include "eval/eval.h"
 #include "eval/record_internal.h"
 #include "eval/warnings.h"
@@ -201,6 +202,11 @@ const qb_run_metric *qb_run_metric_find(const qb_run_row *row, const char *name)
     return NULL;
 }
 
+double qb_run_metric_value(const qb_run_row *row, const char *name) {
+    const qb_run_metric *m = qb_run_metric_find(row, name);
+    return m ? m->value : NAN;
+}
+
 qb_interval qb_run_metric_ci(const qb_run_row *row, const char *name) {
     const qb_run_metric *metric = qb_run_metric_find(row, name);
     return metric ? metric->ci : (qb_interval){NAN, NAN};
@@ -223,7 +229,7 @@ static int spread_metrics(const qb_run *run, json_t *rows) {
             const qb_run_metric *m = &run->row[r].metric[i];
             json_t *row = json_array_get(rows, (size_t)r);
             if (qb_metric_find(m->name) || json_object_get(row, m->name)) continue;
-            json_t *value = isfinite(m->value) ? json_real(m->value) : json_null();
+            json_t *value = qb_json_finite(m->value);
             if (json_object_set_new(row, m->name, value) != 0) return -1;
         }
     return 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/sort.h"
 #include "engine/engine.h"
 #include "graph/evaluate.h"
 #include "graph/passes.h"
@@ -264,10 +265,6 @@ qb_status qb_verify_case(qb_ctx *cx, const char *folder, const qb_verify_options
     return QB_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool is_case(qb_ctx *cx, const char *folder) {
     QB_FREED char *model = qb_format(cx, "%s/model.onnx", folder);
     return model && qb_path_exists(model);
@@ -298,7 +295,7 @@ qb_status qb_cases_find(qb_ctx *cx, const char *path, char ***out, int32_t *n) {
     }
     if (found == 0)
         QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND, "%s: no folder with a model.onnx in it", path));
-    qsort(cases, (size_t)found, sizeof *cases, by_name);
+    qsort(cases, (size_t)found, sizeof *cases, qb_by_text);
     *out = QB_MOVE(cases);
     *n = found;
     found = 0;

@@ -27,12 +27,6 @@ static bool probe(const char *bytes, size_t size) {
     return qb_line_next(&at, bytes + size, &line) && is_weight_key(line.text, key_length(&line));
 }
 
-static const qb_named_range *range_of(const qb_ranges *ranges, const char *name) {
-    for (int32_t i = 0; i < ranges->n; i++)
-        if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
-    return NULL;
-}
-
 /* `in_float`: the layers whose weight's line is commented out. */
 static qb_status read_line(qb_ctx *cx, const qb_line *line, qb_ranges *in_float, qb_ranges *out) {
     const char *text = line->text;
@@ -54,7 +48,7 @@ static qb_status read_line(qb_ctx *cx, const qb_line *line, qb_ranges *in_float,
 static void drop(qb_ranges *ranges, const qb_ranges *in_float) {
     int32_t kept = 0;
     for (int32_t i = 0; i < ranges->n; i++) {
-        if (range_of(in_float, ranges->item[i].name))
+        if (qb_ranges_find(in_float, ranges->item[i].name))
             qb_free(ranges->item[i].name);
         else
             ranges->item[kept++] = ranges->item[i];
@@ -84,7 +78,7 @@ static const qb_named_range *layer_range(const qb_ranges *ranges, const qb_graph
     if (strcmp(node->op->name, "Conv") != 0 && strcmp(node->op->name, "Gemm") != 0) return NULL;
     const qb_value *weight = &graph->values[node->in[QB_IN_WEIGHT]];
     if (!weight->data || weight->dtype != QB_DTYPE_F32 || weight->shape.rank < 2) return NULL;
-    const qb_named_range *range = range_of(ranges, graph->values[node->in[QB_IN_DATA]].name);
+    const qb_named_range *range = qb_ranges_find(ranges, graph->values[node->in[QB_IN_DATA]].name);
     return range && qb_named_range_amax(range) > 0 ? range : NULL;
 }
 

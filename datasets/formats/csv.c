@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/sort.h"
 #include "datasets/datasets_internal.h"
 
 enum { COLUMNS = 256 };
@@ -147,10 +148,6 @@ static qb_status add_row(table *t, const cells *row) {
     return qb_dataset_add(t->cx, t->dataset, name, 0, -1);
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool is_number(const char *text) {
     return *text != '\0' && strspn(text, "0123456789") == strlen(text);
 }
@@ -161,12 +158,12 @@ static qb_status number_names(table *t) {
     size_t kept = 0;
     if (!name) return t->cx->code;
     memcpy(name, t->text, t->n * sizeof *name);
-    qsort(name, t->n, sizeof *name, by_text);
+    qsort(name, t->n, sizeof *name, qb_by_text);
     for (size_t i = 0; i < t->n; i++)
         if (kept == 0 || strcmp(name[kept - 1], name[i]) != 0) name[kept++] = name[i];
     for (size_t i = 0; i < t->n; i++)
         t->dataset->sample[i].label =
-            (int32_t)((char **)bsearch(&t->text[i], name, kept, sizeof *name, by_text) - name);
+            (int32_t)((char **)bsearch(&t->text[i], name, kept, sizeof *name, qb_by_text) - name);
     t->dataset->n_classes = (int32_t)kept;
     return QB_OK;
 }
