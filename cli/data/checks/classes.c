@@ -101,9 +101,4 @@ static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_surv
     return judge(cx, data, set, count, &b, out);
 }
 
-static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    for (int32_t s = 0; s < data->n_sets; s++) QB_TRY(look_at_set(cx, data, &data->set[s], out));
-    return QB_OK;
-}
-
-const qb_data_check qb_data_check_classes = {"classes", look};
+const qb_data_check qb_data_check_classes = {"classes", .look_at_set = look_at_set};

@@ -106,4 +106,4 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     return status;
 }
 
-const qb_data_check qb_data_check_drift = {"drift", look};
+const qb_data_check qb_data_check_drift = {"drift", .look = look};

@@ -98,4 +98,4 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     return QB_OK;
 }
 
-const qb_data_check qb_data_check_duplicates = {"duplicates", look};
+const qb_data_check qb_data_check_duplicates = {"duplicates", .look = look};

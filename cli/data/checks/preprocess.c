@@ -218,4 +218,4 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     return status;
 }
 
-const qb_data_check qb_data_check_preprocess = {"preprocess", look};
+const qb_data_check qb_data_check_preprocess = {"preprocess", .look = look};

@@ -153,13 +153,10 @@ static qb_status look_at_masks(qb_ctx *cx, const qb_data_case *data, const qb_su
                             100 * (double)m.pixels[IGNORED] / (double)m.all);
 }
 
-static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    for (int32_t i = 0; i < data->n_sets; i++) {
-        const qb_survey *set = &data->set[i];
-        if (qb_dataset_truth(set->dataset)) QB_TRY(look_at_boxes(cx, set, out));
-        if (qb_dataset_has_masks(set->dataset)) QB_TRY(look_at_masks(cx, data, set, out));
-    }
-    return QB_OK;
+static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
+                             qb_diagnosis *out) {
+    if (qb_dataset_truth(set->dataset)) QB_TRY(look_at_boxes(cx, set, out));
+    return qb_dataset_has_masks(set->dataset) ? look_at_masks(cx, data, set, out) : QB_OK;
 }
 
-const qb_data_check qb_data_check_truth = {.name = "truth", .look = look};
+const qb_data_check qb_data_check_truth = {"truth", .look_at_set = look_at_set};
