@@ -252,28 +252,22 @@ static qb_status take_ranges(qb_ctx *cx, const qb_graph *graph, const qbench_bui
         if (o->ranges[i].profile >= count) count = o->ranges[i].profile + 1;
     }
     if (count == 0) return QB_OK;
-    qb_profile *profiles =
-        qb_alloc(cx, 1, (size_t)count * (sizeof *profiles + 3 * inputs * sizeof(qb_shape)));
-    if (!profiles) return cx->code;
+    QB_FREED qb_profile *profiles = QB_NEW(
+        cx, qb_alloc(cx, 1, (size_t)count * (sizeof *profiles + 3 * inputs * sizeof(qb_shape))));
     qb_shape *shape = (qb_shape *)(void *)(profiles + count);
     for (int32_t p = 0; p < count; p++, shape += 3 * inputs)
         profiles[p] = (qb_profile){shape, shape + inputs, shape + 2 * inputs};
     for (qb_shape *s = (qb_shape *)(void *)(profiles + count); s < shape; s++) s->rank = -1;
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < o->n_ranges && status == QB_OK; i++)
-        status = place_range(cx, graph, &o->ranges[i], profiles);
-    for (int32_t p = 0; p < count && status == QB_OK; p++)
-        for (size_t i = 0; i < inputs && status == QB_OK; i++)
+    for (int32_t i = 0; i < o->n_ranges; i++)
+        QB_TRY(place_range(cx, graph, &o->ranges[i], profiles));
+    for (int32_t p = 0; p < count; p++)
+        for (size_t i = 0; i < inputs; i++)
             if (profiles[p].min[i].rank < 0)
-                status = qb_fail(cx, QB_STATUS_INVALID, "profile %d: input '%s' has no range",
-                                 (int)p, graph->values[graph->inputs[i]].name);
-    if (status == QB_OK) {
-        *out = profiles;
-        *n = count;
-    } else {
-        qb_free(profiles);
-    }
-    return status;
+                return qb_fail(cx, QB_STATUS_INVALID, "profile %d: input '%s' has no range", (int)p,
+                               graph->values[graph->inputs[i]].name);
+    *out = QB_MOVE(profiles);
+    *n = count;
+    return QB_OK;
 }
 
 int32_t qbench_engine_n_profiles(const qbench_engine *engine) {
@@ -459,8 +453,7 @@ qbench_status qbench_context_result(const qbench_context *context, int32_t i, qb
 static qb_status set_shapes(qb_ctx *cx, qb_context *context, const int64_t *const *dim) {
     const qb_engine *now = qb_context_engine(context);
     const int32_t n = qb_engine_n_inputs(now);
-    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
-    if (!shapes) return cx->code;
+    QB_FREED qb_shape *shapes = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *shapes));
     for (int32_t i = 0; i < n; i++) {
         if (!dim[i])
             return qb_fail(cx, QB_STATUS_INVALID, "input '%s': expected sizes, got NULL",
@@ -545,17 +538,13 @@ void qbench_inputs_free(qbench_inputs *inputs) {
 
 static qb_status prepare(qb_ctx *cx, const qb_preprocess *preprocess, const char *path,
                          int32_t height, int32_t width, float *out) {
-    char *data;
+    QB_FREED char *data = NULL;
     size_t size;
     QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_TRY(qb_file_read(cx, path, IMAGE_MAX, &data, &size));
-    qb_status status = qb_image_decode(cx, path, (const uint8_t *)data, size, &image);
-    qb_free(data);
-    if (status == QB_OK) {
-        status = qb_preprocess_image(cx, preprocess, &image, height, width, out);
-        if (status != QB_OK) qb_wrap(cx, "%s", path);
-    }
-    return status;
+    QB_TRY(qb_image_decode(cx, path, (const uint8_t *)data, size, &image));
+    QB_TRY_WRAP(cx, qb_preprocess_image(cx, preprocess, &image, height, width, out), "%s", path);
+    return QB_OK;
 }
 
 qbench_status qbench_inputs_image(qbench_session *session, const qbench_inputs *inputs,

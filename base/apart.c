@@ -185,20 +185,15 @@ static qb_status fork_apart(qb_ctx *cx, qb_apart *a) {
 }
 
 qb_status qb_apart_start(qb_ctx *cx, const char *name, qb_apart_fn fn, void *work, qb_apart **out) {
-    qb_apart *a = qb_alloc(cx, 1, sizeof *a);
-    if (!a) return cx->code;
+    QB_RELEASED(qb_apart_end_at) qb_apart *a = QB_NEW(cx, qb_alloc(cx, 1, sizeof *a));
     *a = (qb_apart){.fn = fn, .work = work, .socket = -1, .shared = {.fd = -1}};
     pthread_mutex_init(&a->mutex, NULL);
-    a->name = qb_strdup(cx, name);
-    qb_status status = a->name ? QB_OK : cx->code;
+    QB_TRY_NEW(cx, a->name = qb_strdup(cx, name));
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-    if (status == QB_OK) status = fork_apart(cx, a);
+    QB_TRY(fork_apart(cx, a));
 #endif
-    if (status == QB_OK)
-        *out = a;
-    else
-        qb_apart_end(a);
-    return status;
+    *out = QB_MOVE(a);
+    return QB_OK;
 }
 
 void qb_apart_end(qb_apart *a) {
@@ -272,9 +267,7 @@ qb_status qb_apart_ask(qb_ctx *cx, qb_apart *a, const int64_t ask[QB_APART_ASK],
 
 qb_status qb_apart_try(qb_ctx *cx, const char *name, qb_apart_fn fn, void *work) {
     static const int64_t nothing[QB_APART_ASK] = {0};
-    qb_apart *apart;
+    QB_RELEASED(qb_apart_end_at) qb_apart *apart = NULL;
     QB_TRY(qb_apart_start(cx, name, fn, work, &apart));
-    const qb_status status = qb_apart_ask(cx, apart, nothing, NULL, 0);
-    qb_apart_end(apart);
-    return status;
+    return qb_apart_ask(cx, apart, nothing, NULL, 0);
 }

@@ -25,6 +25,7 @@ qb_status qb_apart_start(qb_ctx *cx, const char *name, qb_apart_fn fn, void *wor
 qb_status qb_apart_ask(qb_ctx *cx, qb_apart *apart, const int64_t ask[QB_APART_ASK], void *out,
                        size_t bytes);
 void qb_apart_end(qb_apart *apart); /* accepts NULL */
+QB_RELEASE_AT(qb_apart, qb_apart_end)
 
 /* For fn: the memory that the process may take from its start on (beside what it answers with), and
  * the processor time of one answer. Before it is called: 256 MiB and 3 s. */

@@ -26,8 +26,7 @@ struct qb_arena {
 _Static_assert(sizeof(chunk) <= ALIGNMENT, "the chunk header outgrew its place");
 
 qb_status qb_arena_create(qb_ctx *cx, qb_arena **out) {
-    qb_arena *arena = qb_alloc(cx, 1, sizeof *arena);
-    if (!arena) return cx->code;
+    qb_arena *arena = QB_NEW(cx, qb_alloc(cx, 1, sizeof *arena));
     arena->next_size = FIRST_CHUNK;
     *out = arena;
     return QB_OK;

@@ -30,8 +30,7 @@ qb_status qb_base64_decode(qb_ctx *cx, const char *name, const char *text, void 
     memset(value, -1, sizeof value);
     for (int i = 0; i < 64; i++) value[(uint8_t)digits[i]] = (int8_t)i;
     bool sound = length % 4 == 0;
-    uint8_t *data = qb_alloc(cx, length / 4 * 3 + 1, 1);
-    if (!data) return cx->code;
+    QB_FREED uint8_t *data = QB_NEW(cx, qb_alloc(cx, length / 4 * 3 + 1, 1));
     for (size_t i = 0; i < length && sound; i += 4) {
         unsigned bits = 0;
         for (size_t k = 0; k < 4; k++) {
@@ -41,11 +40,8 @@ qb_status qb_base64_decode(qb_ctx *cx, const char *name, const char *text, void 
         }
         for (size_t k = 0; k < 3; k++) data[i / 4 * 3 + k] = (uint8_t)(bits >> (16 - 8 * k));
     }
-    if (!sound) {
-        qb_free(data);
-        return qb_fail(cx, QB_STATUS_FORMAT, "%s: damaged: not base64", name);
-    }
-    *out = data;
+    if (!sound) return qb_fail(cx, QB_STATUS_FORMAT, "%s: damaged: not base64", name);
+    *out = QB_MOVE(data);
     *n = length / 4 * 3 - pad;
     return QB_OK;
 }

@@ -94,11 +94,9 @@ static qb_status read_scalar(reader *r, const yaml_event_t *event, const qb_conf
     QB_TRY(refuse_extras(r, event, event->data.scalar.anchor, event->data.scalar.tag));
     if (memchr(value, 0, n))
         return fail_at(r, &event->start_mark, "a zero byte in a string is not supported");
-    qb_config_node *node = new_node(r, NODE_SCALAR, &event->start_mark);
-    if (!node) return r->cx->code;
+    qb_config_node *node = QB_NEW(r->cx, new_node(r, NODE_SCALAR, &event->start_mark));
     node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
-    node->text = qb_arena_strndup(r->cx, r->config->arena, value, n);
-    if (!node->text) return r->cx->code;
+    QB_TRY_NEW(r->cx, node->text = qb_arena_strndup(r->cx, r->config->arena, value, n));
     *out = node;
     return QB_OK;
 }
@@ -120,11 +118,9 @@ static qb_status check_key(const reader *r, const entry *before, int n, const qb
 
 /* *out stays NULL where `end` comes next. */
 static qb_status read_next(reader *r, yaml_event_type_t end, const qb_config_node **out) {
-    yaml_event_t event;
+    QB_RELEASED(yaml_event_delete) yaml_event_t event = {0};
     QB_TRY(next_event(r, &event));
-    const qb_status status = event.type == end ? QB_OK : read_node(r, &event, out);
-    yaml_event_delete(&event);
-    return status;
+    return event.type == end ? QB_OK : read_node(r, &event, out);
 }
 
 /* One more behind the n entries `before`; its value stays NULL at the end. */
@@ -219,14 +215,12 @@ qb_status qb_config_parse(qb_ctx *cx, const char *name, const char *text, size_t
     if (size > SIZE_LIMIT)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: %zu bytes, at most %zu are accepted", name, size,
                        SIZE_LIMIT);
-    qb_config *config = qb_alloc(cx, 1, sizeof *config);
-    if (!config) return cx->code;
+    qb_config *config = QB_NEW(cx, qb_alloc(cx, 1, sizeof *config));
     reader r = {.cx = cx, .config = config};
     bool started = false;
     qb_status status;
     QB_GO(qb_arena_create(cx, &config->arena));
-    config->name = qb_arena_strdup(cx, config->arena, name);
-    if (!config->name) QB_GO(cx->code);
+    QB_GO_NEW(cx, config->name = qb_arena_strdup(cx, config->arena, name));
     started = yaml_parser_initialize(&r.yaml) != 0;
     if (!started) QB_GO(qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", name));
     yaml_parser_set_input_string(&r.yaml, (const unsigned char *)text, size);
@@ -421,8 +415,7 @@ static qb_status nearest_key(const key_check *c, const char *parent, const char 
                              const char **out) {
     size_t count = 0, n = strlen(parent), found = 0;
     while (c->known[count]) count++;
-    const char **names = qb_arena_alloc(c->cx, c->arena, count + 1, sizeof *names);
-    if (!names) return c->cx->code;
+    const char **names = QB_NEW(c->cx, qb_arena_alloc(c->cx, c->arena, count + 1, sizeof *names));
     for (size_t i = 0; i < count; i++) {
         if (strncmp(c->known[i], parent, n) != 0) continue;
         const char *name = c->known[i] + n;
@@ -452,8 +445,7 @@ static qb_status check_mapping(const key_check *c, const char *parent,
                                const qb_config_node *mapping) {
     for (int i = 0; i < mapping->n; i++) {
         const qb_config_node *key = mapping->entry[i].key, *value = mapping->entry[i].value;
-        char *path = qb_arena_format(c->cx, c->arena, "%s%s.", parent, key->text);
-        if (!path) return c->cx->code;
+        char *path = QB_NEW(c->cx, qb_arena_format(c->cx, c->arena, "%s%s.", parent, key->text));
         char *dot = path + strlen(path) - 1;
         *dot = '\0';
         known_as as = lookup_known(c->known, path);

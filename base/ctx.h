@@ -87,6 +87,25 @@ int qb_threads(const qb_ctx *cx);
         if (status != QB_OK) goto out;                                                             \
     } while (0)
 
+/* The same for a call that returns NULL with an error recorded when it fails, as qb_alloc does.
+ * QB_NEW is the pointer that a new variable starts with: `char *copy = QB_NEW(cx, qb_strdup(cx,
+ * text))`. The others take an assignment, which is done in either case, to a variable or member
+ * that is there already: `QB_TRY_NEW(cx, table->name = qb_strdup(cx, text))`. */
+#define QB_NEW(cx, pointer)                                                                        \
+    __extension__({                                                                                \
+        __typeof__(pointer) qb_new_ = (pointer);                                                   \
+        if (!qb_new_) return (cx)->code;                                                           \
+        qb_new_;                                                                                   \
+    })
+#define QB_TRY_NEW(cx, assignment)                                                                 \
+    do {                                                                                           \
+        if (!(assignment)) return (cx)->code;                                                      \
+    } while (0)
+#define QB_GO_NEW(cx, assignment)                                                                  \
+    do {                                                                                           \
+        if (!(assignment)) QB_GO((cx)->code);                                                      \
+    } while (0)
+
 /* Zeroed memory for n elements of `size` bytes; NULL with an error recorded when there is none or
  * when n * size overflows. Free with qb_free. n == 0 gives a valid pointer. A block of 1 MiB or
  * more that would take the process over cx->max_memory is refused, too, before it is asked for. */
@@ -114,6 +133,14 @@ void qb_free_each(const void *const *pointers, size_t n);
 #define QB_RELEASED(release) __attribute__((cleanup(release)))
 #define QB_FREED QB_RELEASED(qb_free_at)
 void qb_free_at(const void *address); /* of the pointer */
+/* The value of a variable or member, which is empty (NULL, {0}) from then on: what it owned goes on
+ * to another owner. */
+#define QB_MOVE(owner)                                                                             \
+    __extension__({                                                                                \
+        __typeof__(owner) qb_moved_ = (owner);                                                     \
+        (owner) = (__typeof__(owner)){0};                                                          \
+        qb_moved_;                                                                                 \
+    })
 /* Makes `release`_at, for QB_RELEASED, of a function that takes a pointer and accepts NULL. */
 #define QB_RELEASE_AT(type, release)                                                               \
     static inline void release##_at(type *const *address) { release(*address); }

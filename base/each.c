@@ -34,8 +34,7 @@ static void *work(void *argument) {
 qb_status qb_each(qb_ctx *cx, int32_t n, qb_each_fn fn, void *user) {
     team t = {.fn = fn, .user = user, .n = n};
     const int workers = qb_threads(cx) < n ? qb_threads(cx) : n;
-    QB_FREED worker *all = qb_alloc(cx, (size_t)workers, sizeof *all);
-    if (!all) return cx->code;
+    QB_FREED worker *all = QB_NEW(cx, qb_alloc(cx, (size_t)workers, sizeof *all));
     qb_status status = QB_OK;
     for (int i = 0; i < workers; i++) {
         all[i].team = &t;

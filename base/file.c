@@ -98,8 +98,7 @@ static qb_status read_all(qb_ctx *cx, const qb_opened *from, size_t limit, char 
                            limit);
     }
     buffer[used] = '\0';
-    *data = buffer;
-    buffer = NULL;
+    *data = QB_MOVE(buffer);
     if (size) *size = used;
     return QB_OK;
 }

@@ -1,5 +1,7 @@
 #include "json_clean.h"
 
+#include <math.h>
+
 #include "text.h"
 
 json_t *qb_json_text(const char *text) {
@@ -61,3 +63,5 @@ bool qb_json_clean(json_t *root) {
            : json_is_array(root) ? clean_list(root)
                                  : true;
 }
+
+json_t *qb_json_finite(double value) { return isfinite(value) ? json_real(value) : json_null(); }

@@ -29,24 +29,17 @@ void qb_opened_close(qb_opened *opened) {
 
 /* Takes the descriptor over, and closes it on failure. */
 static qb_status take(qb_ctx *cx, const char *path, int fd, struct stat *info, qb_opened *out) {
-    qb_opened opened = {.fd = fd, .path = qb_strdup(cx, path)};
-    if (!opened.path) {
-        qb_opened_close(&opened);
-        return cx->code;
-    }
-    if (fstat(fd, info) != 0) {
-        qb_fail_errno(cx, "stat %s", path);
-    } else if (!S_ISREG(info->st_mode)) {
-        qb_fail(cx, QB_STATUS_IO, "open %s: expected a regular file, got a %s", path,
-                kind_text(info->st_mode));
-    } else {
-        opened.size = (size_t)info->st_size;
-        opened.stored = (size_t)info->st_blocks * 512;
-        *out = opened;
-        return QB_OK;
-    }
-    qb_opened_close(&opened);
-    return cx->code;
+    QB_RELEASED(qb_opened_close) qb_opened opened = {.fd = fd, .path = qb_strdup(cx, path)};
+    if (!opened.path) return cx->code;
+    if (fstat(fd, info) != 0) return qb_fail_errno(cx, "stat %s", path);
+    if (!S_ISREG(info->st_mode))
+        return qb_fail(cx, QB_STATUS_IO, "open %s: expected a regular file, got a %s", path,
+                       kind_text(info->st_mode));
+    opened.size = (size_t)info->st_size;
+    opened.stored = (size_t)info->st_blocks * 512;
+    *out = opened;
+    opened = (qb_opened){.fd = -1};
+    return QB_OK;
 }
 
 qb_status qb_open_regular(qb_ctx *cx, const char *path, qb_opened *out) {
@@ -106,10 +99,7 @@ static char *root_of(const char *by, const char *folder, root_kind kind) {
         return own;
     }
     char *root = canonical(folder);
-    if (root && kind == ROOT_BLOBS && !to_blobs(root)) {
-        free(root);
-        root = NULL;
-    }
+    if (root && kind == ROOT_BLOBS && !to_blobs(root)) free(QB_MOVE(root));
     return root;
 }
 
@@ -213,8 +203,7 @@ qb_status qb_open_named(qb_ctx *cx, const qb_named *named, qb_opened *out) {
     if (!*named->name || (!qb_named_is_inside(named) && cx->n_outside == 0))
         return refuse(cx, named, false, NULL); /* not even whether it is there */
     folder = qb_path_dir(cx, named->by);
-    path = folder ? qb_path_join(cx, folder, named->name) : NULL;
-    if (!path) QB_GO(cx->code);
+    QB_GO_NEW(cx, path = folder ? qb_path_join(cx, folder, named->name) : NULL);
     real = canonical(path);
     if (!real) QB_GO(qb_fail_errno(cx, "open %s", path));
     if (qb_path_is_dir(real)) /* perhaps the folder itself, as "." */

@@ -134,8 +134,7 @@ static const qb_opt *find_letter(const qb_opt *table, char letter) {
 static qb_status unknown_option(const parser *ps, const char *name, size_t n) {
     size_t count = 0;
     while (ps->table[count].name) count++;
-    const char **names = qb_alloc(ps->cx, count + 1, sizeof *names);
-    if (!names) return ps->cx->code;
+    const char **names = QB_NEW(ps->cx, qb_alloc(ps->cx, count + 1, sizeof *names));
     for (size_t i = 0; i < count; i++) names[i] = ps->table[i].name;
     char word[WORD_MAX];
     snprintf(word, sizeof word, "%.*s", (int)(n < WORD_MAX ? n : WORD_MAX - 1), name);

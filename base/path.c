@@ -43,17 +43,14 @@ static qb_status make_dir(qb_ctx *cx, const char *path) {
 }
 
 qb_status qb_make_dirs(qb_ctx *cx, const char *path) {
-    QB_FREED char *copy = qb_strdup(cx, path);
-    if (!copy) return cx->code;
-    qb_status status = QB_OK;
-    for (char *p = copy; *p && status == QB_OK; p++) {
+    QB_FREED char *copy = QB_NEW(cx, qb_strdup(cx, path));
+    for (char *p = copy; *p; p++) {
         if (*p != '/' || p == copy || p[-1] == '/') continue;
         *p = '\0';
-        status = make_dir(cx, copy);
+        QB_TRY(make_dir(cx, copy));
         *p = '/';
     }
-    if (status == QB_OK && *copy) status = make_dir(cx, copy);
-    return status;
+    return *copy ? make_dir(cx, copy) : QB_OK;
 }
 
 /* Cuts the last name off; false: there is no other. */

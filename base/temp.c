@@ -17,8 +17,7 @@ qb_status qb_temp_close(qb_ctx *cx, qb_temp *temp) {
     if (temp->wanted <= temp->size) return QB_OK;
     qb_free(temp->memory);
     temp->size = 0;
-    temp->memory = qb_alloc_aligned(cx, temp->wanted, 1);
-    if (!temp->memory) return cx->code;
+    QB_TRY_NEW(cx, temp->memory = qb_alloc_aligned(cx, temp->wanted, 1));
     temp->size = temp->wanted;
     return QB_OK;
 }

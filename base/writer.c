@@ -72,8 +72,7 @@ static int create_locked(const char *name, bool replaces) {
 /* Several writers that were killed at once left several. */
 static qb_status remove_from(qb_ctx *cx, const char *path, int number) {
     for (bool more = true; more; number++) {
-        char *name = temp_name(cx, path, number);
-        if (!name) return cx->code;
+        char *name = QB_NEW(cx, temp_name(cx, path, number));
         more = remove_left_over(name);
         qb_free(name);
     }
@@ -83,8 +82,7 @@ static qb_status remove_from(qb_ctx *cx, const char *path, int number) {
 static qb_status create_temp(qb_ctx *cx, const char *path, bool replaces, qb_writer *writer) {
     enum { ATTEMPTS = 1000 };
     for (int number = 0; number < ATTEMPTS; number++) {
-        char *name = temp_name(cx, path, number);
-        if (!name) return cx->code;
+        char *name = QB_NEW(cx, temp_name(cx, path, number));
         remove_left_over(name);
         const int fd = create_locked(name, replaces);
         if (fd >= 0) {
@@ -142,8 +140,7 @@ static int open_device(const char *path) {
 static qb_status open_special(qb_ctx *cx, const char *path, const struct stat *info,
                               qb_writer *writer) {
     const int own = own_output(info);
-    writer->path = qb_strdup(cx, path);
-    if (!writer->path) return cx->code;
+    QB_TRY_NEW(cx, writer->path = qb_strdup(cx, path));
     if (own >= 0) fflush(own == STDOUT_FILENO ? stdout : stderr);
     const int to = own < 0 ? open_device(path) : fcntl(own, F_DUPFD_CLOEXEC, 0);
     writer->stream = to < 0 ? NULL : fdopen(to, "w");
@@ -156,8 +153,7 @@ static qb_status open_special(qb_ctx *cx, const char *path, const struct stat *i
 /* `old`: the file that is replaced; NULL: none. */
 static qb_status open_regular(qb_ctx *cx, const char *path, const struct stat *old,
                               qb_writer *writer) {
-    writer->path = qb_strdup(cx, path);
-    if (!writer->path) return cx->code;
+    QB_TRY_NEW(cx, writer->path = qb_strdup(cx, path));
     if (old) writer->rights = old->st_mode & 0777;
     QB_TRY(create_temp(cx, writer->path, old, writer));
     /* Closing the stream must not end the lock. */
@@ -235,8 +231,7 @@ static qb_status place(qb_ctx *cx, qb_writer *writer) {
     if (rename(writer->temp, writer->path) != 0)
         return qb_fail_errno(cx, "rename %s to %s", writer->temp, writer->path);
     close(writer->lock);
-    qb_free(writer->temp);
-    writer->temp = NULL;
+    qb_free(QB_MOVE(writer->temp));
     return QB_OK;
 }
 

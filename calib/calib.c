@@ -155,8 +155,7 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     tell_memory(cx, &c);
     if (options->checkpoint) {
         const int64_t n = qb_dataset_count(c.loader.dataset);
-        c.loader.seen = qb_alloc(cx, (size_t)n + 1, sizeof *c.loader.seen);
-        if (!c.loader.seen) QB_GO(cx->code);
+        QB_GO_NEW(cx, c.loader.seen = qb_alloc(cx, (size_t)n + 1, sizeof *c.loader.seen));
         c.plan = qb_checkpoint_plan(graph->hash, &c.loader, options->per_channel);
         QB_GO(resume(cx, &c));
     }
@@ -167,8 +166,7 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     table->blank = result.blank;
     table->data_hash = result.data_hash;
     table->data_sum = result.data_sum;
-    *out = table;
-    table = NULL;
+    *out = QB_MOVE(table);
 out:
     qb_table_free(table);
     qb_free(c.loader.seen);
@@ -221,7 +219,6 @@ qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options
     QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     QB_TRY(qb_calib_gather(cx, graph, options, &table));
     QB_TRY(qb_calib_finish(cx, table, options->methods, options->n_methods));
-    *out = table;
-    table = NULL;
+    *out = QB_MOVE(table);
     return QB_OK;
 }

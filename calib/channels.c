@@ -1,7 +1,8 @@
 #include "calib/channels.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "base/sort.h"
 
 #define FEW_LEVELS 16.0f /* a channel that reaches less than this part of the widest */
 
@@ -17,18 +18,14 @@ void qb_channels_release(qb_channels *channels) {
 }
 
 qb_status qb_channels_alloc(qb_ctx *cx, int32_t n, qb_channels *out) {
-    qb_channels c = {.n = n};
-    c.min = qb_alloc(cx, (size_t)n, sizeof *c.min);
-    c.max = qb_alloc(cx, (size_t)n, sizeof *c.max);
-    if (!c.min || !c.max) {
-        qb_channels_release(&c);
-        return cx->code;
-    }
+    QB_RELEASED(qb_channels_release) qb_channels c = {.n = n};
+    QB_TRY_NEW(cx, c.min = qb_alloc(cx, (size_t)n, sizeof *c.min));
+    QB_TRY_NEW(cx, c.max = qb_alloc(cx, (size_t)n, sizeof *c.max));
     for (int32_t i = 0; i < n; i++) {
         c.min[i] = INFINITY;
         c.max[i] = -INFINITY;
     }
-    *out = c;
+    *out = QB_MOVE(c);
     return QB_OK;
 }
 
@@ -134,11 +131,6 @@ qb_status qb_channels_merge(qb_ctx *cx, qb_channels *into, const qb_channels *fr
     return QB_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    const float left = *(const float *)a, right = *(const float *)b;
-    return left < right ? -1 : left > right;
-}
-
 bool qb_channels_spread_of(qb_ctx *cx, const qb_channels *channels, qb_channels_spread *out) {
     qb_channels_spread s = {0};
     int32_t n = 0;
@@ -153,7 +145,7 @@ bool qb_channels_spread_of(qb_ctx *cx, const qb_channels *channels, qb_channels_
         }
         n++;
     }
-    qsort(reach, (size_t)n, sizeof *reach, by_value);
+    qb_sort_floats(reach, (size_t)n);
     if (n > 0) {
         s.narrowest = reach[0];
         s.median = reach[n / 2];

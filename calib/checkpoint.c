@@ -38,15 +38,13 @@ static qb_status prepare(qb_ctx *cx, qb_table *table, bool *fit) {
 
 static qb_status write_file(qb_ctx *cx, const char *path, const char block[BLOCK],
                             const uint64_t *seen, size_t n, const uint8_t *bytes, size_t size) {
-    qb_writer writer;
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
     QB_TRY(qb_writer_open(cx, path, &writer));
     if (fwrite(block, BLOCK, 1, writer.stream) == 1 &&
         fwrite(seen, sizeof *seen, n, writer.stream) == n &&
         fwrite(bytes, size, 1, writer.stream) == 1)
         return qb_writer_commit(cx, &writer);
-    qb_status status = qb_fail_errno(cx, "write %s", path);
-    qb_writer_abort(&writer);
-    return status;
+    return qb_fail_errno(cx, "write %s", path);
 }
 
 qb_status qb_checkpoint_save(qb_ctx *cx, const char *path, qb_hash plan,
@@ -78,8 +76,7 @@ static qb_status parse_seen(qb_ctx *cx, const char *name, const uint8_t *bytes, 
     if (next < 0 || n > size / sizeof **out || !qb_hash_parse(hex, &hash) ||
         !qb_hash_equal(hash, qb_hash_bytes(bytes, n * sizeof **out)))
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: damaged: the samples that were read", name);
-    *out = qb_alloc(cx, n + 1, sizeof **out);
-    if (!*out) return cx->code;
+    QB_TRY_NEW(cx, *out = qb_alloc(cx, n + 1, sizeof **out));
     memcpy(*out, bytes, n * sizeof **out);
     return QB_OK;
 }
@@ -114,8 +111,7 @@ qb_status qb_checkpoint_parse(qb_ctx *cx, const char *name, const uint8_t *bytes
                                      .skipped = t->skipped,
                                      .blank = t->blank,
                                      .sum = t->data_sum};
-    *seen = read;
-    read = NULL;
+    *seen = QB_MOVE(read);
     *table = t;
     return QB_OK;
 }

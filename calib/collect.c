@@ -103,8 +103,7 @@ static qb_status finalize_all(qb_ctx *cx, collect *c) {
 /* ---- opening a lane ---- */
 
 static qb_status open_with(qb_ctx *cx, const feed *f, int64_t batch, lane *l) {
-    qb_shape *shape = qb_alloc(cx, (size_t)l->n_inputs, sizeof *shape);
-    if (!shape) return cx->code;
+    qb_shape *shape = QB_NEW(cx, qb_alloc(cx, (size_t)l->n_inputs, sizeof *shape));
     for (int32_t i = 0; i < l->n_inputs; i++) {
         shape[i] = l->shape[i];
         if (batch > 1) shape[i].dim[0] *= batch;
@@ -120,10 +119,7 @@ static qb_status open_with(qb_ctx *cx, const feed *f, int64_t batch, lane *l) {
     l->batch = batch;
     if (status != QB_OK) return status;
     status = qb_collector_create(cx, l->engine, &l->collector);
-    if (status != QB_OK) {
-        qb_engine_free(l->engine);
-        l->engine = NULL;
-    }
+    if (status != QB_OK) qb_engine_free(QB_MOVE(l->engine));
     return status;
 }
 
@@ -137,8 +133,7 @@ static int64_t largest_batch(const lane *l) {
 static qb_status open_lane(qb_ctx *cx, const feed *f, const qb_tensor *input, int32_t n_inputs,
                            lane *l) {
     *l = (lane){.n_inputs = n_inputs};
-    l->shape = qb_alloc(cx, (size_t)n_inputs, sizeof *l->shape);
-    if (!l->shape) return cx->code;
+    QB_TRY_NEW(cx, l->shape = qb_alloc(cx, (size_t)n_inputs, sizeof *l->shape));
     for (int32_t i = 0; i < n_inputs; i++) l->shape[i] = input[i].desc.shape;
     int64_t batch = largest_batch(l);
     qb_status status = open_with(cx, f, batch, l);
@@ -222,8 +217,7 @@ static qb_status on_pause(qb_ctx *cx, void *user, const qb_loader_progress *prog
 
 static qb_status open_feeds(qb_ctx *cx, const qb_collect_options *o, qb_gather *gather,
                             collect *c) {
-    c->feed = qb_alloc(cx, (size_t)qb_devices_count(&o->devices), sizeof *c->feed);
-    if (!c->feed) return cx->code;
+    QB_TRY_NEW(cx, c->feed = qb_alloc(cx, (size_t)qb_devices_count(&o->devices), sizeof *c->feed));
     for (; c->n < qb_devices_count(&o->devices); c->n++)
         c->feed[c->n] = (feed){.options = o,
                                .gather = gather,

@@ -42,33 +42,27 @@ static qb_status add_slots(qb_ctx *cx, const qb_graph *graph, const qb_groups *g
 
 qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, int32_t least,
                          bool per_channel, qb_gather *out) {
-    qb_gather g = {.workers = 1, .per_channel = per_channel};
-    qb_groups groups;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_gather_release) qb_gather g = {.workers = 1, .per_channel = per_channel};
+    QB_RELEASED(qb_groups_release) qb_groups groups = {0};
     QB_TRY(qb_fuse(cx, graph, &groups));
-    status = qb_unions_find(cx, graph, &groups, &g.unions);
-    g.part = qb_alloc(cx, (size_t)workers, sizeof *g.part);
-    g.no_outputs = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *g.no_outputs);
-    if (status == QB_OK && (!g.part || !g.no_outputs)) status = cx->code;
-    for (int32_t i = 0; i < workers && status == QB_OK; i++) {
+    QB_TRY(qb_unions_find(cx, graph, &groups, &g.unions));
+    QB_TRY_NEW(cx, g.part = qb_alloc(cx, (size_t)workers, sizeof *g.part));
+    QB_TRY_NEW(cx, g.no_outputs = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *g.no_outputs));
+    for (int32_t i = 0; i < workers; i++) {
         const int32_t n = i > 0 ? g.part[0].table->n_entries : 0;
         if (i >= least && (size_t)(i + 1) * (size_t)n * sizeof(qb_stats) > STATS_LIMIT) break;
         g.workers = i + 1;
-        status = qb_table_create(cx, 0, &g.part[i].table);
-        if (status == QB_OK) status = add_slots(cx, graph, &groups, g.part[i].table);
+        QB_TRY(qb_table_create(cx, 0, &g.part[i].table));
+        QB_TRY(add_slots(cx, graph, &groups, g.part[i].table));
     }
-    qb_groups_release(&groups);
-    if (status == QB_OK && g.part[0].table->n_entries == 0)
-        status = qb_fail(
+    if (g.part[0].table->n_entries == 0)
+        return qb_fail(
             cx, QB_STATUS_UNSUPPORTED,
             "the model computes nothing in f32 to calibrate (integers, f64, or layers that have "
             "their scales)");
-    if (status == QB_OK && per_channel) g.channels = count_channels(&g, graph);
-    if (status == QB_OK)
-        *out = g;
-    else
-        qb_gather_release(&g);
-    return status;
+    if (per_channel) g.channels = count_channels(&g, graph);
+    *out = QB_MOVE(g);
+    return QB_OK;
 }
 
 void qb_gather_release(qb_gather *gather) {
@@ -99,8 +93,7 @@ static bool records(const qb_gather_part *part) { return part->n <= QB_TABLE_SAM
 
 /* An array of `old` values becomes one of `wanted`, filled up with `empty`. */
 static qb_status widen(qb_ctx *cx, float **array, int64_t old, int64_t wanted, float empty) {
-    float *wide = qb_alloc(cx, (size_t)wanted, sizeof *wide);
-    if (!wide) return cx->code;
+    float *wide = QB_NEW(cx, qb_alloc(cx, (size_t)wanted, sizeof *wide));
     if (*array) memcpy(wide, *array, (size_t)old * sizeof *wide);
     for (int64_t i = *array ? old : 0; i < wanted; i++) wide[i] = empty;
     qb_free(*array);
@@ -259,8 +252,7 @@ static void fill_extremes(const seen *all, int64_t n, qb_table_entry *entry) {
 }
 
 static qb_status add_samples(qb_ctx *cx, const seen *all, int64_t n, qb_table *table) {
-    table->sample = qb_alloc(cx, (size_t)n, sizeof *table->sample);
-    if (!table->sample) return cx->code;
+    QB_TRY_NEW(cx, table->sample = qb_alloc(cx, (size_t)n, sizeof *table->sample));
     for (int64_t i = 0; i < n; i++) table->sample[i] = all[i].key;
     table->samples = n;
     if (n > QB_TABLE_SAMPLES) return QB_OK;
@@ -270,23 +262,17 @@ static qb_status add_samples(qb_ctx *cx, const seen *all, int64_t n, qb_table *t
 }
 
 qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out) {
-    qb_table *table = NULL;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     int64_t n;
-    seen *all = sort_samples(cx, gather, &n);
-    qb_status status = all ? QB_OK : cx->code;
-    if (status == QB_OK) status = qb_table_create(cx, 0, &table);
-    for (int32_t i = 0; i < gather->workers && status == QB_OK; i++)
-        status = add_stats(cx, table, gather->part[i].table);
-    if (status == QB_OK) status = add_samples(cx, all, n, table);
-    qb_free(all);
-    if (status == QB_OK) {
-        table->per_channel = gather->per_channel;
-        qb_unions_fill(&gather->unions, table);
-        *out = table;
-    } else {
-        qb_table_free(table);
-    }
-    return status;
+    QB_FREED seen *all = QB_NEW(cx, sort_samples(cx, gather, &n));
+    QB_TRY(qb_table_create(cx, 0, &table));
+    for (int32_t i = 0; i < gather->workers; i++)
+        QB_TRY(add_stats(cx, table, gather->part[i].table));
+    QB_TRY(add_samples(cx, all, n, table));
+    table->per_channel = gather->per_channel;
+    qb_unions_fill(&gather->unions, table);
+    *out = QB_MOVE(table);
+    return QB_OK;
 }
 
 qb_status qb_gather_add(qb_ctx *cx, qb_gather *gather, const qb_table *table) {

@@ -50,8 +50,7 @@ qb_status qb_ranges_add(qb_ctx *cx, qb_ranges *ranges, const char *name, size_t 
         return qb_fail(cx, QB_STATUS_FORMAT, "more than %d names", QB_TABLE_ENTRIES);
     QB_TRY(
         qb_grow(cx, &ranges->item, &ranges->capacity, (size_t)ranges->n + 1, sizeof *ranges->item));
-    char *copy = qb_alloc(cx, n + 1, 1);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_alloc(cx, n + 1, 1));
     memcpy(copy, name, n);
     ranges->item[ranges->n++] = (qb_named_range){.name = copy, .lo = lo, .hi = hi};
     return QB_OK;
@@ -103,8 +102,7 @@ static qb_status contradiction(qb_ctx *cx, const qb_ranges *ranges, const qb_nam
 /* Repeats of the same range are harmless. */
 static qb_status check_names_once(qb_ctx *cx, const qb_ranges *ranges) {
     QB_FREED const qb_named_range **sorted =
-        qb_alloc(cx, (size_t)ranges->n, sizeof(qb_named_range *));
-    if (!sorted) return cx->code;
+        QB_NEW(cx, qb_alloc(cx, (size_t)ranges->n, sizeof(qb_named_range *)));
     for (int32_t i = 0; i < ranges->n; i++) sorted[i] = &ranges->item[i];
     qsort(sorted, (size_t)ranges->n, sizeof(qb_named_range *), by_name);
     for (int32_t i = 1; i < ranges->n; i++) {
@@ -122,16 +120,13 @@ qb_status qb_ranges_parse(qb_ctx *cx, const char *name, const char *bytes, size_
         qb_fail_kind(cx, "not a calibration in a format that is known", bytes, size);
         return qb_wrap(cx, "%s", name);
     }
-    qb_ranges ranges = {0};
+    QB_RELEASED(qb_ranges_release) qb_ranges ranges = {0};
     qb_status status = used->read(cx, bytes, size, &ranges);
     if (status == QB_OK && ranges.n == 0) status = qb_fail(cx, QB_STATUS_FORMAT, "no ranges in it");
     if (status == QB_OK) status = check_names_once(cx, &ranges);
-    if (status != QB_OK) {
-        qb_ranges_release(&ranges);
-        return qb_wrap(cx, "%s (%s)", name, used->name);
-    }
+    if (status != QB_OK) return qb_wrap(cx, "%s (%s)", name, used->name);
     *format = used;
-    *out = ranges;
+    *out = QB_MOVE(ranges);
     return QB_OK;
 }
 
@@ -184,6 +179,12 @@ bool qb_line_number(const char *text, size_t n, double *out) {
     copy[n] = '\0';
     *out = strtod(copy, &stop);
     return stop == copy + n;
+}
+
+const qb_named_range *qb_ranges_find(const qb_ranges *ranges, const char *name) {
+    for (int32_t i = 0; i < ranges->n; i++)
+        if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
+    return NULL;
 }
 
 double qb_named_range_amax(const qb_named_range *range) {

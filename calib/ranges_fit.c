@@ -62,21 +62,19 @@ static qb_status place(fitter *f, const qb_ranges *ranges, bool by_layer) {
 static qb_status find_missing(fitter *f) {
     QB_RELEASED(qb_groups_release) qb_groups groups = {0};
     QB_TRY(qb_fuse(f->cx, f->graph, &groups));
-    qb_status status = QB_OK;
-    QB_FREED bool *seen = qb_alloc(f->cx, (size_t)f->graph->n_values, sizeof *seen);
-    if (!seen) status = f->cx->code;
-    for (int32_t g = 0; g < groups.n && status == QB_OK; g++) {
+    QB_FREED bool *seen = QB_NEW(f->cx, qb_alloc(f->cx, (size_t)f->graph->n_values, sizeof *seen));
+    for (int32_t g = 0; g < groups.n; g++) {
         const qb_group *group = &groups.group[g];
         if (f->graph->nodes[group->node[0]].op->qrule != QB_QRULE_COMPUTE) continue;
-        for (int32_t i = 0; i < group->n_in && status == QB_OK; i++) {
+        for (int32_t i = 0; i < group->n_in; i++) {
             const int32_t value = group->in[i];
             if (!is_activation(f->graph, value) || has_range(f, value) || seen[value]) continue;
             seen[value] = true;
-            status = list(f->cx, &f->fit.missing, &f->cap_missing, &f->fit.n_missing,
-                          f->graph->values[value].name);
+            QB_TRY(list(f->cx, &f->fit.missing, &f->cap_missing, &f->fit.n_missing,
+                        f->graph->values[value].name));
         }
     }
-    return status;
+    return QB_OK;
 }
 
 static qb_status make_table(const fitter *f, const qb_calib_format *format, qb_table **out) {
@@ -85,19 +83,16 @@ static qb_status make_table(const fitter *f, const qb_calib_format *format, qb_t
     snprintf(table->method[0], sizeof table->method[0], "import:%s", format->name);
     table->n_methods = 1;
     table->model_hash = f->graph->hash;
-    table->model = qb_strdup(f->cx, f->graph->source ? f->graph->source : "");
-    table->dataset = qb_strdup(f->cx, "");
-    if (!table->model || !table->dataset) return f->cx->code;
+    QB_TRY_NEW(f->cx, table->model = qb_strdup(f->cx, f->graph->source ? f->graph->source : ""));
+    QB_TRY_NEW(f->cx, table->dataset = qb_strdup(f->cx, ""));
     qb_table_entry *entry = table->entry;
     for (int32_t v = 0; v < f->graph->n_values; v++) {
         if (!has_range(f, v)) continue;
-        entry->name = qb_strdup(f->cx, f->graph->values[v].name);
-        if (!entry->name) return f->cx->code;
+        QB_TRY_NEW(f->cx, entry->name = qb_strdup(f->cx, f->graph->values[v].name));
         entry++->range[0] = f->range[v];
     }
     qb_table_sort(table);
-    *out = table;
-    table = NULL;
+    *out = QB_MOVE(table);
     return QB_OK;
 }
 
@@ -117,15 +112,13 @@ qb_status qb_ranges_to_table(qb_ctx *cx, const qb_ranges *ranges, const qb_calib
                              qb_ranges_fit *fit) {
     fitter f = {.cx = cx, .graph = graph};
     qb_status status = QB_OK;
-    f.range = qb_alloc(cx, (size_t)graph->n_values, sizeof *f.range);
-    if (!f.range) return cx->code;
+    QB_TRY_NEW(cx, f.range = qb_alloc(cx, (size_t)graph->n_values, sizeof *f.range));
     for (int32_t v = 0; v < graph->n_values; v++) f.range[v] = (qb_range){INFINITY, -INFINITY};
     QB_GO(place(&f, ranges, format->by_layer));
     QB_GO(check_belongs(&f, ranges, file));
     QB_GO(find_missing(&f));
     QB_GO(make_table(&f, format, out));
-    *fit = f.fit;
-    f.fit = (qb_ranges_fit){0};
+    *fit = QB_MOVE(f.fit);
 out:
     qb_ranges_fit_release(&f.fit);
     qb_free(f.range);

@@ -21,6 +21,8 @@ qb_status qb_ranges_add_line(qb_ctx *cx, qb_ranges *ranges, const qb_line *line,
 /* A number that fills n bytes but for blanks around it. */
 bool qb_line_number(const char *text, size_t n, double *out);
 
+/* The range of this name; NULL: none. */
+const qb_named_range *qb_ranges_find(const qb_ranges *ranges, const char *name);
 /* The largest magnitude: what formats of symmetric ranges store. */
 double qb_named_range_amax(const qb_named_range *range);
 /* A name that a line can hold: QB_STATUS_UNSUPPORTED when control characters are in it. */

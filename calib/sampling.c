@@ -1,7 +1,8 @@
 #include "calib/sampling.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "base/sort.h"
 
 enum { SHARDS = QB_SAMPLING_SHARDS, THIRD = 2 };
 
@@ -10,11 +11,6 @@ static int64_t count_copies(const qb_table *table) {
     for (int64_t i = 1; table->sample && i < table->samples; i++)
         copies += table->sample[i] == table->sample[i - 1];
     return copies;
-}
-
-static int ascending(const void *a, const void *b) {
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
 }
 
 /* False where a shard has no finite value. */
@@ -29,8 +25,8 @@ static bool moves(const qb_table_entry *e, int64_t n, bool *moving) {
         }
         if (!(low[s] <= high[s])) return false;
     }
-    qsort(low, SHARDS, sizeof *low, ascending);
-    qsort(high, SHARDS, sizeof *high, ascending);
+    qb_sort_floats(low, SHARDS);
+    qb_sort_floats(high, SHARDS);
     const double width = (double)high[SHARDS - 1] - (double)low[0];
     const double moved = fmax((double)low[THIRD] - (double)low[0],
                               (double)high[SHARDS - 1] - (double)high[SHARDS - 1 - THIRD]);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/strbuf.h"
 #include "calib/table.h"
 #include "datasets/loader.h"
@@ -140,10 +141,6 @@ static void fill_extremes(const origin *samples, qb_table_entry *entry, int64_t 
     }
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The names in a and b, which are "x" or "x+y", each once and in order: "x+y+z". */
 static char *join_names(qb_ctx *cx, const char *a, const char *b) {
     qb_strbuf joined = {0};
@@ -153,7 +150,7 @@ static char *join_names(qb_ctx *cx, const char *a, const char *b) {
     QB_FREED char **part = both ? qb_alloc(cx, strlen(both) + 1, sizeof *part) : NULL;
     size_t n = 0;
     for (char *rest = both; part && rest;) part[n++] = strsep(&rest, "+");
-    if (part) qsort(part, n, sizeof *part, by_text);
+    if (part) qsort(part, n, sizeof *part, qb_by_text);
     for (size_t i = 0; i < n; i++)
         if (i == 0 || strcmp(part[i], part[i - 1]) != 0)
             qb_strbuf_addf(&joined, "%s%s", i ? "+" : "", part[i]);
@@ -179,11 +176,9 @@ static qb_status join_data(const merger *m, qb_table *both) {
     both->per_channel = a->per_channel && b->per_channel;
     QB_TRY(join_tensors(cx, a, both));
     QB_TRY(join_tensors(cx, b, both));
-    QB_FREED origin *samples = join_samples(cx, a, b);
-    if (!samples) return cx->code;
+    QB_FREED origin *samples = QB_NEW(cx, join_samples(cx, a, b));
     both->samples = a->samples + b->samples;
-    both->sample = qb_alloc(cx, (size_t)both->samples, sizeof *both->sample);
-    if (!both->sample) return cx->code;
+    QB_TRY_NEW(cx, both->sample = qb_alloc(cx, (size_t)both->samples, sizeof *both->sample));
     for (int64_t i = 0; i < both->samples; i++)
         both->sample[i] = samples[i].table->sample[samples[i].at];
     const bool recorded = (a->n_recorded > 0 || a->samples == 0) &&
@@ -212,12 +207,10 @@ static qb_status join(const merger *m, qb_table **out) {
     QB_TRY(qb_table_create(m->cx, 0, &both));
     QB_TRY(join_data(m, both));
     join_rest(m->x, m->y, both);
-    both->model = qb_strdup(m->cx, m->x->model);
-    both->preprocess = qb_strdup(m->cx, m->x->preprocess);
-    both->dataset = join_names(m->cx, m->x->dataset, m->y->dataset);
-    if (!both->model || !both->preprocess || !both->dataset) return m->cx->code;
-    *out = both;
-    both = NULL;
+    QB_TRY_NEW(m->cx, both->model = qb_strdup(m->cx, m->x->model));
+    QB_TRY_NEW(m->cx, both->preprocess = qb_strdup(m->cx, m->x->preprocess));
+    QB_TRY_NEW(m->cx, both->dataset = join_names(m->cx, m->x->dataset, m->y->dataset));
+    *out = QB_MOVE(both);
     return QB_OK;
 }
 

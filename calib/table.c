@@ -7,23 +7,16 @@ qb_status qb_table_create(qb_ctx *cx, int32_t n_entries, qb_table **out) {
     if (n_entries < 0 || n_entries > QB_TABLE_ENTRIES)
         return qb_fail(cx, QB_STATUS_INVALID, "calibration table: expected 0 to %d tensors, got %d",
                        QB_TABLE_ENTRIES, n_entries);
-    qb_table *table = qb_alloc(cx, 1, sizeof *table);
-    if (!table) return cx->code;
-    qb_status status = QB_OK;
-    table->entry = qb_alloc(cx, (size_t)n_entries, sizeof *table->entry);
-    if (!table->entry) QB_GO(cx->code);
+    QB_RELEASED(qb_table_free_at) qb_table *table = QB_NEW(cx, qb_alloc(cx, 1, sizeof *table));
+    QB_TRY_NEW(cx, table->entry = qb_alloc(cx, (size_t)n_entries, sizeof *table->entry));
     table->n_entries = n_entries;
     table->capacity = (size_t)n_entries;
     for (int32_t i = 0; i < n_entries; i++) {
-        table->entry[i].stats = qb_alloc(cx, 1, sizeof(qb_stats));
-        if (!table->entry[i].stats) QB_GO(cx->code);
+        QB_TRY_NEW(cx, table->entry[i].stats = qb_alloc(cx, 1, sizeof(qb_stats)));
         qb_stats_init(table->entry[i].stats);
     }
-    *out = table;
+    *out = QB_MOVE(table);
     return QB_OK;
-out:
-    qb_table_free(table);
-    return status;
 }
 
 qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples) {
@@ -36,9 +29,8 @@ qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples) {
     if (!table->sample) table->sample = qb_alloc(cx, n, sizeof *table->sample);
     if (!table->sample) return cx->code;
     for (int32_t i = 0; i < table->n_entries; i++) {
-        table->entry[i].sample_min = qb_alloc(cx, n, sizeof(float));
-        table->entry[i].sample_max = qb_alloc(cx, n, sizeof(float));
-        if (!table->entry[i].sample_min || !table->entry[i].sample_max) return cx->code;
+        QB_TRY_NEW(cx, table->entry[i].sample_min = qb_alloc(cx, n, sizeof(float)));
+        QB_TRY_NEW(cx, table->entry[i].sample_max = qb_alloc(cx, n, sizeof(float)));
     }
     table->n_recorded = n_samples;
     return QB_OK;

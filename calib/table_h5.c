@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "datasets/h5_inside.h"
-
 const qb_h5_column qb_h5_columns[QB_H5_COLUMNS] = {
     {"exponent", offsetof(qb_stats, exponent), 4, QB_H5_I32},
     {"min", offsetof(qb_stats, min), 4, QB_H5_F32},

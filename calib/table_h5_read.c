@@ -55,8 +55,7 @@ static qb_status read_long_text(const qb_h5 *h, const char *name, size_t longest
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || size == 0 ||
         size > longest || H5Sget_simple_extent_npoints(space) != 1)
         return malformed(h, name, "one text of fixed length");
-    text = qb_alloc(h->cx, size + 1, 1);
-    if (!text) return h->cx->code;
+    QB_TRY_NEW(h->cx, text = qb_alloc(h->cx, size + 1, 1));
     hid_t memory = qb_h5_text_type(size + 1); /* other writers store no terminating zero */
     herr_t done = H5Aread(attribute, memory, text);
     H5Tclose(memory);
@@ -115,26 +114,21 @@ static qb_status open_dataset(const qb_h5 *h, const char *name, int rank, hsize_
                               const hsize_t *chunk, hid_t *out) {
     if (qb_h5_place_of(h->file, name) == QB_H5_LINKED)
         return malformed(h, name, "plain storage in this file");
-    hid_t set = H5Dopen2(h->file, name, H5P_DEFAULT);
+    QB_RELEASED(qb_h5_close) hid_t set = H5Dopen2(h->file, name, H5P_DEFAULT), space = -1;
     if (set < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
-    qb_status status = QB_OK;
     /* The space of a dataset that is put together from others would open their files. */
-    hid_t space = qb_h5_stores_inside(set) ? H5Dget_space(set) : -1;
+    if (qb_h5_stores_inside(set)) space = H5Dget_space(set);
     hsize_t got[H5S_MAX_RANK] = {0};
     bool fits = H5Sget_simple_extent_ndims(space) == rank &&
                 H5Sget_simple_extent_dims(space, got, NULL) == rank;
     for (int i = 0; i < rank && fits; i++) fits = dims[i] == 0 || dims[i] == got[i];
     if (space < 0 || (fits && !plain_storage(set, chunk)))
-        status = malformed(h, name, "plain storage in this file");
-    else if (!fits)
-        status = wrong_shape(h, name, rank, dims);
+        return malformed(h, name, "plain storage in this file");
+    if (!fits) return wrong_shape(h, name, rank, dims);
     for (int i = 0; i < rank; i++) dims[i] = got[i];
-    if (space >= 0) H5Sclose(space);
-    if (status == QB_OK)
-        *out = set;
-    else
-        H5Dclose(set);
-    return status;
+    *out = set;
+    set = -1;
+    return QB_OK;
 }
 
 static bool has_type(hid_t set, hid_t expected) {
@@ -200,8 +194,7 @@ static qb_status read_names(const qb_h5 *h, const texts *names, qb_table *table)
         if (*name == '\0' || (i > 0 && strcmp(name - names->size, name) >= 0))
             return qb_fail(h->cx, QB_STATUS_FORMAT,
                            "%s: name: expected ascending names, got '%s' at %zu", h->name, name, i);
-        table->entry[i].name = qb_strdup(h->cx, name);
-        if (!table->entry[i].name) return h->cx->code;
+        QB_TRY_NEW(h->cx, table->entry[i].name = qb_strdup(h->cx, name));
     }
     return QB_OK;
 }
@@ -221,16 +214,14 @@ static qb_status read_methods(const qb_h5 *h, qb_table *table) {
 
 static qb_status read_columns(const qb_h5 *h, qb_table *table) {
     hsize_t n = (hsize_t)table->n_entries;
-    QB_FREED uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
-    if (!data) return h->cx->code;
-    qb_status status = QB_OK;
-    for (int c = 0; c < QB_H5_COLUMNS && status == QB_OK; c++) {
+    QB_FREED uint8_t *data = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)n, sizeof(uint64_t)));
+    for (int c = 0; c < QB_H5_COLUMNS; c++) {
         const qb_h5_column *col = &qb_h5_columns[c];
-        status = read_numbers(h, col->name, col->type, 1, &n, data);
-        for (size_t i = 0; status == QB_OK && i < n; i++)
+        QB_TRY(read_numbers(h, col->name, col->type, 1, &n, data));
+        for (size_t i = 0; i < n; i++)
             memcpy((uint8_t *)table->entry[i].stats + col->offset, data + i * col->size, col->size);
     }
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_ranges(const qb_h5 *h, qb_table *table) {
@@ -249,18 +240,14 @@ static qb_status read_ranges(const qb_h5 *h, qb_table *table) {
 static qb_status open_bins(const qb_h5 *h, size_t n, hid_t *out) {
     hsize_t dims[2] = {n, QB_STATS_BINS};
     const hsize_t chunk[2] = {1, QB_STATS_BINS};
-    hid_t set = -1;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_dataset(h, "bins", 2, dims, chunk, &set));
-    qb_status status = QB_OK;
-    if (!has_type(set, H5T_STD_U64LE))
-        status = malformed(h, "bins", "64-bit unsigned integers");
-    else if (H5Dget_storage_size(set) < n * sizeof((qb_stats){0}.bin) / DEFLATE_MOST)
-        status = malformed(h, "bins", "data for every tensor");
-    if (status == QB_OK)
-        *out = set;
-    else
-        H5Dclose(set);
-    return status;
+    if (!has_type(set, H5T_STD_U64LE)) return malformed(h, "bins", "64-bit unsigned integers");
+    if (H5Dget_storage_size(set) < n * sizeof((qb_stats){0}.bin) / DEFLATE_MOST)
+        return malformed(h, "bins", "data for every tensor");
+    *out = set;
+    set = -1;
+    return QB_OK;
 }
 
 static void *bins_of(const qb_table_entry *entry) { return entry->stats->bin; }
@@ -272,11 +259,10 @@ static qb_status read_rows(const qb_h5 *h, const char *name, qb_h5_type type, hi
                            void *(*row)(const qb_table_entry *entry)) {
     QB_RELEASED(qb_h5_close)
     hid_t space = H5Dget_space(set), memory = H5Screate_simple(1, &width, NULL);
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
+    for (int32_t i = 0; i < table->n_entries; i++)
         if (qb_h5_row(set, space, memory, type, i, width, NULL, row(&table->entry[i])) < 0)
-            status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
-    return status;
+            return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    return QB_OK;
 }
 
 static qb_status read_bins(const qb_h5 *h, hid_t set, const qb_table *table) {
@@ -315,8 +301,7 @@ static qb_status read_keys(const qb_h5 *h, qb_table *table) {
         return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: sample: expected 1 to %llu samples, got %llu",
                        h->name, (unsigned long long)SAMPLES_MOST, (unsigned long long)n);
     QB_TRY(check_stored(h, "sample", n));
-    table->sample = qb_alloc(h->cx, (size_t)n, sizeof *table->sample);
-    if (!table->sample) return h->cx->code;
+    QB_TRY_NEW(h->cx, table->sample = qb_alloc(h->cx, (size_t)n, sizeof *table->sample));
     QB_TRY(read_numbers(h, "sample", QB_H5_U64, 1, &n, table->sample));
     for (hsize_t i = 1; i < n; i++)
         if (table->sample[i - 1] > table->sample[i])
@@ -340,29 +325,27 @@ static qb_status read_samples(const qb_h5 *h, qb_table *table) {
 /* Room for each tensor's channels; *all is their number. */
 static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *all) {
     hsize_t n = (hsize_t)table->n_entries;
-    QB_FREED int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
-    if (!count) return h->cx->code;
-    qb_status status = read_numbers(h, "channels", QB_H5_I32, 1, &n, count);
+    QB_FREED int32_t *count = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)n, sizeof *count));
+    QB_TRY(read_numbers(h, "channels", QB_H5_I32, 1, &n, count));
     *all = 0;
-    for (hsize_t i = 0; i < n && status == QB_OK; i++) {
+    for (hsize_t i = 0; i < n; i++) {
         if (count[i] < QB_CHANNELS_MIXED || count[i] > QB_CHANNELS_MOST)
-            status = malformed(h, "channels", "-1 to 65536 of each tensor");
+            QB_TRY(malformed(h, "channels", "-1 to 65536 of each tensor"));
         else
             *all += count[i] > 0 ? (hsize_t)count[i] : 0;
-        if (status == QB_OK && *all * 2 * sizeof(float) > h->size)
-            status = malformed(h, "channel_min, channel_max", "data for every channel");
+        if (*all * 2 * sizeof(float) > h->size)
+            QB_TRY(malformed(h, "channel_min, channel_max", "data for every channel"));
     }
-    for (hsize_t i = 0; i < n && status == QB_OK; i++) {
+    for (hsize_t i = 0; i < n; i++) {
         table->entry[i].channels.n = count[i];
-        if (count[i] > 0) status = qb_channels_alloc(h->cx, count[i], &table->entry[i].channels);
+        if (count[i] > 0) QB_TRY(qb_channels_alloc(h->cx, count[i], &table->entry[i].channels));
     }
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_channels(const qb_h5 *h, const char *name, hsize_t all, bool maxima,
                                const qb_table *table) {
-    QB_FREED float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
-    if (!data) return h->cx->code;
+    QB_FREED float *data = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)all, sizeof *data));
     qb_status status = read_numbers(h, name, QB_H5_F32, 1, &all, data);
     size_t at = 0;
     for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++) {
@@ -521,8 +504,7 @@ static qb_status read_all(const qb_h5 *h, qb_table **out) {
     QB_GO(read_all_channels(h, table));
     QB_GO(read_bins(h, bins, table));
     QB_GO(check_entries(h, table));
-    *out = table;
-    table = NULL;
+    *out = QB_MOVE(table);
 out:
     if (bins >= 0) H5Dclose(bins);
     qb_table_free(table);

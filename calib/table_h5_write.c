@@ -69,8 +69,7 @@ static qb_status write_names(const qb_h5 *h, const qb_table *table) {
                            h->name, length - 1, QB_H5_TEXT - 1, table->entry[i].name);
         size = length > size ? length : size;
     }
-    QB_FREED char *names = qb_alloc(h->cx, (size_t)table->n_entries, size);
-    if (!names) return h->cx->code;
+    QB_FREED char *names = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)table->n_entries, size));
     for (int32_t i = 0; i < table->n_entries; i++)
         strcpy(names + (size_t)i * size, table->entry[i].name);
     QB_RELEASED(qb_h5_close) hid_t type = qb_h5_text_type(size);
@@ -80,8 +79,7 @@ static qb_status write_names(const qb_h5 *h, const qb_table *table) {
 
 static qb_status write_columns(const qb_h5 *h, const qb_table *table) {
     hsize_t n = (hsize_t)table->n_entries;
-    QB_FREED uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
-    if (!data) return h->cx->code;
+    QB_FREED uint8_t *data = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)n, sizeof(uint64_t)));
     for (int c = 0; c < QB_H5_COLUMNS; c++) {
         const qb_h5_column *col = &qb_h5_columns[c];
         for (size_t i = 0; i < n; i++)
@@ -136,8 +134,7 @@ static qb_status write_samples(const qb_h5 *h, const qb_table *table) {
 /* The extremes of all tensors' channels as one list. */
 static qb_status write_channels(const qb_h5 *h, const qb_table *table, const char *name,
                                 hsize_t all, bool maxima) {
-    QB_FREED float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
-    if (!data) return h->cx->code;
+    QB_FREED float *data = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)all, sizeof *data));
     size_t at = 0;
     for (int32_t i = 0; i < table->n_entries; i++) {
         const qb_channels *c = &table->entry[i].channels;
@@ -152,17 +149,15 @@ static qb_status write_all_channels(const qb_h5 *h, const qb_table *table) {
     const hsize_t n = (hsize_t)table->n_entries;
     hsize_t all = 0;
     if (!table->per_channel) return QB_OK;
-    int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
-    if (!count) return h->cx->code;
+    QB_FREED int32_t *count = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)n, sizeof *count));
     for (hsize_t i = 0; i < n; i++) {
         count[i] = table->entry[i].channels.n;
         all += count[i] > 0 ? (hsize_t)count[i] : 0;
     }
-    qb_status status = write_dataset(h, "channels", H5T_STD_I32LE, H5T_NATIVE_INT32, 1, &n, count);
-    qb_free(count);
-    if (status == QB_OK && all > 0) status = write_channels(h, table, "channel_min", all, false);
-    if (status == QB_OK && all > 0) status = write_channels(h, table, "channel_max", all, true);
-    return status;
+    QB_TRY(write_dataset(h, "channels", H5T_STD_I32LE, H5T_NATIVE_INT32, 1, &n, count));
+    if (all > 0) QB_TRY(write_channels(h, table, "channel_min", all, false));
+    if (all > 0) QB_TRY(write_channels(h, table, "channel_max", all, true));
+    return QB_OK;
 }
 
 /* The last part of a path, without slashes at its end. */
@@ -175,8 +170,7 @@ static char *last_part(qb_ctx *cx, const char *path) {
 }
 
 static qb_status write_last_part(const qb_h5 *h, const char *name, const char *path) {
-    QB_FREED char *part = last_part(h->cx, path ? path : "");
-    if (!part) return h->cx->code;
+    QB_FREED char *part = QB_NEW(h->cx, last_part(h->cx, path ? path : ""));
     return write_text(h, name, part);
 }
 
@@ -219,8 +213,7 @@ static qb_status take_image(const qb_h5 *h, uint8_t **bytes, size_t *n) {
     if (H5Fflush(h->file, H5F_SCOPE_GLOBAL) < 0 || H5Fget_filesize(h->file, &size) < 0 ||
         H5Fget_vfd_handle(h->file, H5P_DEFAULT, &handle) < 0 || size < QB_H5_USER_BLOCK)
         return qb_h5_fail(h, QB_STATUS_INTERNAL, "file image");
-    uint8_t *image = qb_alloc(h->cx, (size_t)size, 1);
-    if (!image) return h->cx->code;
+    uint8_t *image = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)size, 1));
     memcpy(image, *(void **)handle,
            (size_t)size); /* the core driver's handle: where its memory is */
     qb_h5_user_block(image + QB_H5_USER_BLOCK, (size_t)size - QB_H5_USER_BLOCK, (char *)image);

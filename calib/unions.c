@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
+
 /* Which values depend on more of the inputs than their shapes. The others may be constants once the
  * shapes are known, and engines do not show constants. */
 static void mark_dependent(const qb_graph *graph, const qb_groups *groups, bool *dependent) {
@@ -43,31 +45,19 @@ static qb_status add(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_
     return QB_OK;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 qb_status qb_unions_find(qb_ctx *cx, const qb_graph *graph, const qb_groups *groups,
                          qb_unions *out) {
-    qb_unions u = {0};
-    bool *dependent = qb_alloc(cx, (size_t)graph->n_values, sizeof *dependent);
-    qb_status status = dependent ? qb_arena_create(cx, &u.arena) : cx->code;
-    if (status == QB_OK) {
-        u.item = qb_arena_alloc(cx, u.arena, (size_t)groups->n, sizeof *u.item);
-        u.sorted = qb_arena_alloc(cx, u.arena, (size_t)groups->n, sizeof *u.sorted);
-        if (!u.item || !u.sorted) status = cx->code;
-    }
-    if (status == QB_OK) mark_dependent(graph, groups, dependent);
-    for (int32_t g = 0; g < groups->n && status == QB_OK; g++)
+    QB_RELEASED(qb_unions_release) qb_unions u = {0};
+    QB_FREED bool *dependent = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *dependent));
+    QB_TRY(qb_arena_create(cx, &u.arena));
+    QB_TRY_NEW(cx, u.item = qb_arena_alloc(cx, u.arena, (size_t)groups->n, sizeof *u.item));
+    QB_TRY_NEW(cx, u.sorted = qb_arena_alloc(cx, u.arena, (size_t)groups->n, sizeof *u.sorted));
+    mark_dependent(graph, groups, dependent);
+    for (int32_t g = 0; g < groups->n; g++)
         if (is_union(graph, &groups->group[g], dependent))
-            status = add(cx, graph, &graph->nodes[groups->group[g].node[0]], &u);
-    qb_free(dependent);
-    if (status != QB_OK) {
-        qb_unions_release(&u);
-        return status;
-    }
-    qsort(u.sorted, (size_t)u.n, sizeof *u.sorted, by_name);
-    *out = u;
+            QB_TRY(add(cx, graph, &graph->nodes[groups->group[g].node[0]], &u));
+    qsort(u.sorted, (size_t)u.n, sizeof *u.sorted, qb_by_text);
+    *out = QB_MOVE(u);
     return QB_OK;
 }
 
@@ -77,7 +67,7 @@ void qb_unions_release(qb_unions *unions) {
 }
 
 bool qb_unions_has(const qb_unions *unions, const char *name) {
-    return bsearch(&name, unions->sorted, (size_t)unions->n, sizeof *unions->sorted, by_name);
+    return bsearch(&name, unions->sorted, (size_t)unions->n, sizeof *unions->sorted, qb_by_text);
 }
 
 static void fill(const qb_union *u, qb_table *table, qb_table_entry *entry) {

@@ -56,15 +56,15 @@ typedef struct qb_command {
     /* Results go to stdout, everything else through the log. */
     qb_status (*run)(qb_ctx *cx, void *options, const qb_opt_list *arguments);
     /* A command of commands (`qbench calib show`): the rows that its next word chooses from, each
-     * with its full name ("calib show"). The command itself is never run. */
-    const struct qb_command *const *(*members)(int32_t *n);
+     * with its full name ("calib show"), then NULL. The command itself is never run. */
+    const struct qb_command *const *members;
 } qb_command;
 
 #define QB_COMMAND(name) extern const qb_command qb_command_##name;
 #include "cli/commands.def"
 #undef QB_COMMAND
 
-const qb_command *const *qb_commands(int32_t *n);
+extern const qb_command *const qb_commands[];        /* ends with NULL */
 const qb_command *qb_command_find(const char *name); /* one of them; NULL */
 /* The one that *argc words at *argv call by its name, which are then taken off; for a command of
  * commands its member, or the command itself where no word follows (or an option). NULL: an error

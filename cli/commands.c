@@ -7,16 +7,11 @@
 #include "cli/topics.h"
 #include "graph/plugin.h"
 
-static const qb_command *const commands[] = {
+const qb_command *const qb_commands[] = {
 #define QB_COMMAND(name) &qb_command_##name,
 #include "cli/commands.def"
 #undef QB_COMMAND
-};
-
-const qb_command *const *qb_commands(int32_t *n) {
-    *n = (int32_t)(sizeof commands / sizeof commands[0]);
-    return commands;
-}
+    NULL};
 
 enum { NAMES = 64 }; /* more than any list has */
 
@@ -25,10 +20,9 @@ const char *qb_command_own_name(const qb_command *command) {
     return space ? space + 1 : command->name;
 }
 
-static const qb_command *find(qb_ctx *cx, const qb_command *const *all, int32_t n,
-                              const char *word) {
+static const qb_command *find(qb_ctx *cx, const qb_command *const *all, const char *word) {
     const char *names[NAMES] = {0};
-    for (int32_t i = 0; i < n && i < NAMES - 1; i++) {
+    for (int32_t i = 0; all[i] && i < NAMES - 1; i++) {
         names[i] = qb_command_own_name(all[i]);
         if (strcmp(names[i], word) == 0) return all[i];
     }
@@ -41,42 +35,34 @@ static const qb_command *find(qb_ctx *cx, const qb_command *const *all, int32_t 
 }
 
 const qb_command *qb_command_find(const char *name) {
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    for (const qb_command *const *c = qb_commands; *c; c++)
+        if (strcmp((*c)->name, name) == 0) return *c;
     return NULL;
 }
 
 const qb_command *qb_command_of_words(qb_ctx *cx, int *argc, char ***argv) {
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
-    const qb_command *found = find(cx, all, n, **argv);
+    const qb_command *found = find(cx, qb_commands, **argv);
     while (found) {
         --*argc;
         ++*argv;
         if (!found->members || *argc < 1 || ***argv == '-') break;
-        all = found->members(&n);
-        found = find(cx, all, n, **argv);
+        found = find(cx, found->members, **argv);
     }
     return found;
 }
 
-static void each(const qb_command *const *all, int32_t n,
-                 void (*visit)(const qb_command *command, void *user), void *user) {
-    for (int32_t i = 0; i < n; i++) {
-        int32_t n_members;
-        if (all[i]->members) {
-            const qb_command *const *members = all[i]->members(&n_members);
-            each(members, n_members, visit, user);
-        } else {
-            visit(all[i], user);
-        }
+static void each(const qb_command *const *all, void (*visit)(const qb_command *command, void *user),
+                 void *user) {
+    for (; *all; all++) {
+        if ((*all)->members)
+            each((*all)->members, visit, user);
+        else
+            visit(*all, user);
     }
 }
 
 void qb_commands_each(void (*visit)(const qb_command *command, void *user), void *user) {
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
-    each(all, n, visit, user);
+    each(qb_commands, visit, user);
 }
 
 /* A command that another one starts has its plugins as well. */
@@ -144,8 +130,7 @@ static bool is_given(const qb_opt *opt, const void *options, const void *default
 
 qb_status qb_options_refuse(qb_ctx *cx, const qb_command *command, const void *options,
                             const char *const *names, const char *why) {
-    QB_FREED void *defaults = qb_alloc(cx, 1, command->options_size);
-    if (!defaults) return cx->code;
+    QB_FREED void *defaults = QB_NEW(cx, qb_alloc(cx, 1, command->options_size));
     if (command->defaults) command->defaults(defaults);
     for (; *names; names++)
         for (const qb_opt *opt = command->options; opt->name; opt++)
@@ -169,8 +154,7 @@ static qb_status check_no_sidecar(qb_ctx *cx, int n, const char *option, const c
     static const char json[] = ".json";
     const size_t length = strlen(to), stem = length - (sizeof json - 1);
     if (length < sizeof json || strcmp(to + stem, json) != 0) return QB_OK;
-    QB_FREED char *model = qb_format(cx, "%.*s.onnx", (int)stem, to);
-    if (!model) return cx->code;
+    QB_FREED char *model = QB_NEW(cx, qb_format(cx, "%.*s.onnx", (int)stem, to));
     if (!qb_path_exists(model)) return QB_OK;
     return qb_fail(cx, QB_STATUS_USAGE,
                    "%.*s %s: would be read as the sidecar of %s: name another file", n, option, to,
@@ -188,8 +172,7 @@ static qb_status find_read(qb_ctx *cx, const char *to, const char *word, char **
     for (const char *at = word; *at && !*piece;) {
         const size_t n = strcspn(at, ",");
         const char *colon = memchr(at, ':', n), *file = colon ? colon + 1 : at;
-        *piece = qb_format(cx, "%.*s", (int)(at + n - file), file);
-        if (!*piece) return cx->code;
+        QB_TRY_NEW(cx, *piece = qb_format(cx, "%.*s", (int)(at + n - file), file));
         if (!qb_path_is_same(to, *piece)) {
             qb_free(*piece);
             *piece = NULL;
@@ -242,8 +225,7 @@ static qb_status set_budget(qb_ctx *cx, const qb_common *options) {
 }
 
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
-    QB_FREED qb_common *options = qb_alloc(cx, 1, command->options_size);
-    if (!options) return cx->code;
+    QB_FREED qb_common *options = QB_NEW(cx, qb_alloc(cx, 1, command->options_size));
     if (command->defaults) command->defaults(options);
     qb_opt_list arguments = {0};
     const bool outermost = !cx->plugins;
@@ -278,18 +260,15 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
 out:
     cx->outside = outside;
     cx->n_outside = n_outside;
-    if (outermost) {
-        qb_plugins_release(cx->plugins);
-        cx->plugins = NULL;
-    }
+    if (outermost) qb_plugins_release(QB_MOVE(cx->plugins));
     return status;
 }
 
 void qb_help_overview(FILE *stream) {
     fprintf(stream, "qbench: calibrate, quantize, compare and gate INT8 models\n\n"
                     "usage: qbench COMMAND [options]\n\n");
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        fprintf(stream, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    for (const qb_command *const *c = qb_commands; *c; c++)
+        fprintf(stream, "  %-10s %s\n", (*c)->name, (*c)->summary);
     fprintf(stream, "\nThe main job, in a folder that holds one .onnx model or a qbench.yaml:\n\n"
                     "  qbench calibrate --data imagenet_val/ --method entropy\n"
                     "  qbench compare fp32 int8\n"
@@ -315,11 +294,9 @@ enum { COMMON = sizeof common_options / sizeof common_options[0] - 1 };
 
 void qb_help_command(FILE *stream, const qb_command *command) {
     fprintf(stream, "usage: qbench %s %s\n\n%s\n", command->name, command->usage, command->summary);
-    int32_t n = 0;
-    const qb_command *const *members = command->members ? command->members(&n) : NULL;
-    if (n > 0) fprintf(stream, "\ncommands:\n");
-    for (int32_t i = 0; i < n; i++)
-        fprintf(stream, "  %-10s %s\n", qb_command_own_name(members[i]), members[i]->summary);
+    if (command->members) fprintf(stream, "\ncommands:\n");
+    for (const qb_command *const *m = command->members; m && *m; m++)
+        fprintf(stream, "  %-10s %s\n", qb_command_own_name(*m), (*m)->summary);
     const qb_opt *own = command->options + COMMON;
     if (own->name) fprintf(stream, "\noptions:\n");
     qb_opt_help(stream, own);

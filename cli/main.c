@@ -40,10 +40,9 @@ static qb_status check_stdout(qb_ctx *cx) {
 /* Help on one word: the nearest of commands and topics where it is neither. */
 static qb_status check_word(qb_ctx *cx, const char *word) {
     const char *known[128];
-    int32_t n, used = 0;
-    const qb_command *const *commands = qb_commands(&n);
+    int32_t used = 0;
     if (qb_command_find(word)) return QB_OK;
-    for (int32_t i = 0; i < n && used < 64; i++) known[used++] = commands[i]->name;
+    for (const qb_command *const *c = qb_commands; *c && used < 64; c++) known[used++] = (*c)->name;
     for (const qb_topic *t = qb_topics; t->name && used < 127; t++) known[used++] = t->name;
     known[used] = NULL;
     const char *nearest = qb_nearest(word, known);
@@ -84,8 +83,7 @@ static qb_status run_members(qb_ctx *cx, const qb_command *command, int argc, ch
 }
 
 static qb_status run_named(qb_ctx *cx, int argc, char **argv, const qb_command **command) {
-    *command = qb_command_of_words(cx, &argc, &argv);
-    if (!*command) return cx->code;
+    QB_TRY_NEW(cx, *command = qb_command_of_words(cx, &argc, &argv));
     if ((*command)->members) return run_members(cx, *command, argc, argv);
     return qb_command_start(cx, *command, argc + 1, argv - 1);
 }

@@ -17,8 +17,7 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_par
     QB_TRY(qb_project_read_model(cx, project, &sized, &graph));
     QB_TRY(qb_fix_inputs(cx, project->fixed_inputs, graph));
     QB_TRY(qb_optimize(cx, graph, &options, report));
-    *out = graph;
-    graph = NULL;
+    *out = QB_MOVE(graph);
     return QB_OK;
 }
 
@@ -37,8 +36,7 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
     QB_TRY(qb_calibration_gather(cx, graph, &options, settings, &table));
     if (table) QB_TRY(qb_calibration_choose(cx, project, graph, settings, options, table, &scores));
     if (holdout) *holdout = scores;
-    *out = table;
-    table = NULL;
+    *out = QB_MOVE(table);
     return QB_OK;
 }
 
@@ -65,8 +63,7 @@ qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_s
         qb_wrap(cx, "%s", project->model);
         return status;
     }
-    *out = built;
-    built = (qb_built){0};
+    *out = QB_MOVE(built);
     return status;
 }
 
@@ -100,7 +97,6 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     QB_TRY(qb_compare(cx, &options, &run));
     QB_TRY(qb_compare_describe(cx, project, &c, data, &options.loader, run));
     if (settings->layers) QB_TRY(qb_compare_suggest(cx, project, run));
-    *out = run;
-    run = NULL;
+    *out = QB_MOVE(run);
     return QB_OK;
 }

@@ -27,6 +27,11 @@ typedef struct loader {
     size_t n_ids;
 } loader;
 
+static void loader_release(loader *l) {
+    qb_json_reader_release(&l->json);
+    qb_free(l->id);
+}
+
 /* ---- parts of an object ---- */
 
 static qb_status read_box(qb_json_reader *r, double box[4]) {
@@ -331,8 +336,7 @@ static qb_status read_truth(loader *l) {
  * of an image times its detections. */
 static qb_status find_places(loader *l, qb_coco *coco) {
     qb_json_reader *r = &l->json;
-    QB_FREED int32_t *held = qb_alloc(r->cx, (size_t)coco->n_images, sizeof *held);
-    if (!held) return r->cx->code;
+    QB_FREED int32_t *held = QB_NEW(r->cx, qb_alloc(r->cx, (size_t)coco->n_images, sizeof *held));
     for (size_t i = 0; i < l->n_ids; i++) {
         qb_coco_object *o = &coco->objects.item[i];
         o->image = qb_coco_image_of(coco, l->id[i][0]);
@@ -347,36 +351,24 @@ static qb_status find_places(loader *l, qb_coco *coco) {
 }
 
 qb_status qb_coco_parse(qb_ctx *cx, const char *name, const char *text, size_t n, qb_coco *out) {
-    qb_coco coco = {.objects = {.text = text, .size = n}};
-    loader l = {.coco = &coco};
+    QB_RELEASED(qb_coco_release) qb_coco coco = {.objects = {.text = text, .size = n}};
+    QB_RELEASED(loader_release) loader l = {.coco = &coco};
     qb_json_reader_init(cx, name, text, n, &l.json);
-    qb_status status = QB_OK;
-    QB_GO(qb_arena_create(cx, &coco.arena));
-    QB_GO(read_truth(&l));
-    QB_GO(sort_ids(cx, name, &coco));
-    QB_GO(find_places(&l, &coco));
-    coco.objects.path = qb_strdup(cx, name);
-    if (!coco.objects.path) QB_GO(cx->code);
-out:
-    qb_json_reader_release(&l.json);
-    qb_free(l.id);
-    if (status == QB_OK)
-        *out = coco;
-    else
-        qb_coco_release(&coco);
-    return status;
+    QB_TRY(qb_arena_create(cx, &coco.arena));
+    QB_TRY(read_truth(&l));
+    QB_TRY(sort_ids(cx, name, &coco));
+    QB_TRY(find_places(&l, &coco));
+    QB_TRY_NEW(cx, coco.objects.path = qb_strdup(cx, name));
+    *out = QB_MOVE(coco);
+    return QB_OK;
 }
 
 qb_status qb_coco_load(qb_ctx *cx, const char *path, qb_coco *out) {
-    qb_map map;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
     qb_coco coco;
     QB_TRY(qb_map_open(cx, path, &map));
-    const qb_status status = qb_coco_parse(cx, path, (const char *)map.data, map.size, &coco);
-    if (status != QB_OK) {
-        qb_map_close(&map);
-        return status;
-    }
-    coco.objects.map = map;
+    QB_TRY(qb_coco_parse(cx, path, (const char *)map.data, map.size, &coco));
+    coco.objects.map = QB_MOVE(map);
     *out = coco;
     return QB_OK;
 }
@@ -397,18 +389,15 @@ void qb_coco_release(qb_coco *coco) {
 /* ---- objects by image: counted, then placed ---- */
 
 qb_status qb_coco_by_image_create(qb_ctx *cx, const qb_coco *c, qb_coco_by_image *out) {
-    qb_coco_by_image by = {.first = qb_alloc(cx, (size_t)c->n_images + 2, sizeof *by.first),
-                           .object = qb_alloc(cx, c->objects.n, sizeof *by.object)};
-    if (!by.first || !by.object) {
-        qb_coco_by_image_release(&by);
-        return cx->code;
-    }
+    QB_RELEASED(qb_coco_by_image_release) qb_coco_by_image by = {0};
+    QB_TRY_NEW(cx, by.first = qb_alloc(cx, (size_t)c->n_images + 2, sizeof *by.first));
+    QB_TRY_NEW(cx, by.object = qb_alloc(cx, c->objects.n, sizeof *by.object));
     for (size_t i = 0; i < c->objects.n; i++)
         if (c->objects.item[i].image >= 0) by.first[c->objects.item[i].image + 2]++;
     for (int32_t k = 0; k < c->n_images; k++) by.first[k + 2] += by.first[k + 1];
     for (size_t i = 0; i < c->objects.n; i++)
         if (c->objects.item[i].image >= 0) by.object[by.first[c->objects.item[i].image + 1]++] = i;
-    *out = by;
+    *out = QB_MOVE(by);
     return QB_OK;
 }
 
@@ -467,8 +456,7 @@ static qb_status read_polygons(qb_json_reader *r, const qb_coco_image *image, qb
         qb_rle_release(&sum);
         sum = next;
     }
-    *out = sum;
-    sum = (qb_rle){0};
+    *out = QB_MOVE(sum);
 out:
     qb_rle_release(&sum);
     qb_free(v.value);
@@ -533,8 +521,7 @@ static qb_status read_rle(qb_json_reader *r, const qb_coco_image *image, qb_rle 
                         : qb_json_skip(r));
     }
     if (!sized || !rle.run) return qb_json_fail(r, "segmentation: expected size and counts");
-    *out = rle;
-    rle = (qb_rle){0};
+    *out = QB_MOVE(rle);
     return QB_OK;
 }
 
@@ -604,40 +591,31 @@ static qb_status read_detection(loader *l, qb_coco_objects *to, int64_t *strays)
 
 qb_status qb_coco_results_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                 const qb_coco *truth, qb_coco_objects *out, int64_t *strays) {
-    qb_coco_objects objects = {.text = text, .size = n};
+    QB_RELEASED(qb_coco_objects_release) qb_coco_objects objects = {.text = text, .size = n};
+    QB_RELEASED(loader_release)
     loader l = {.coco = (qb_coco *)(uintptr_t)truth}; /* only looked at */
     int64_t unknown = 0;
     bool more;
-    qb_status status = QB_OK;
     qb_json_reader_init(cx, name, text, n, &l.json);
-    objects.path = qb_strdup(cx, name);
-    if (!objects.path) QB_GO(cx->code);
-    QB_GO(qb_json_enter(&l.json, QB_JSON_LIST));
+    QB_TRY_NEW(cx, objects.path = qb_strdup(cx, name));
+    QB_TRY(qb_json_enter(&l.json, QB_JSON_LIST));
     for (int64_t i = 0;; i++) {
-        QB_GO(qb_json_next(&l.json, &more));
+        QB_TRY(qb_json_next(&l.json, &more));
         if (!more) break;
-        if (i % 65536 == 0) QB_GO(qb_check_cancel(cx));
-        QB_GO(read_detection(&l, &objects, &unknown));
+        if (i % 65536 == 0) QB_TRY(qb_check_cancel(cx));
+        QB_TRY(read_detection(&l, &objects, &unknown));
     }
-    QB_GO(qb_json_read_end(&l.json));
-    *out = objects;
+    QB_TRY(qb_json_read_end(&l.json));
+    *out = QB_MOVE(objects);
     *strays = unknown;
-    objects = (qb_coco_objects){0};
-out:
-    qb_json_reader_release(&l.json);
-    qb_coco_objects_release(&objects);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_coco_results_load(qb_ctx *cx, const char *path, const qb_coco *truth,
                                qb_coco_objects *out, int64_t *strays) {
-    qb_map map;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(cx, path, &map));
-    const qb_status status =
-        qb_coco_results_parse(cx, path, (const char *)map.data, map.size, truth, out, strays);
-    if (status == QB_OK)
-        out->map = map;
-    else
-        qb_map_close(&map);
-    return status;
+    QB_TRY(qb_coco_results_parse(cx, path, (const char *)map.data, map.size, truth, out, strays));
+    out->map = QB_MOVE(map);
+    return QB_OK;
 }

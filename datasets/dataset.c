@@ -41,8 +41,7 @@ static qb_status add(qb_ctx *cx, qb_dataset *dataset, qb_sample sample) {
 qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int64_t position,
                          int32_t label) {
     const char *shown = QB_SHOWN(name);
-    if (shown != name) shown = qb_arena_strdup(cx, dataset->arena, shown);
-    if (!shown) return cx->code;
+    if (shown != name) shown = QB_NEW(cx, qb_arena_strdup(cx, dataset->arena, shown));
     return add(cx, dataset, (qb_sample){name, position, label, shown});
 }
 
@@ -69,8 +68,7 @@ qb_status qb_dataset_add_rows(qb_ctx *cx, qb_dataset *dataset, int64_t n, const 
     for (int64_t i = 0; i < n; i++) {
         if (i % 65536 == 0) QB_TRY(qb_check_cancel(cx));
         const size_t size = length + write_index(i, text + length);
-        const char *name = qb_arena_strndup(cx, dataset->arena, text, size);
-        if (!name) return cx->code;
+        const char *name = QB_NEW(cx, qb_arena_strndup(cx, dataset->arena, text, size));
         if (label) {
             QB_TRY(qb_label_check(cx, name, label[i], labels));
             if (label[i] > highest) highest = label[i];
@@ -85,8 +83,7 @@ qb_status qb_dataset_add_rows(qb_ctx *cx, qb_dataset *dataset, int64_t n, const 
 }
 
 qb_status qb_dataset_root_beside(qb_ctx *cx, qb_dataset *dataset) {
-    char *folder = qb_path_dir(cx, dataset->path);
-    if (!folder) return cx->code;
+    char *folder = QB_NEW(cx, qb_path_dir(cx, dataset->path));
     dataset->root = qb_arena_strdup(cx, dataset->arena, folder);
     qb_free(folder);
     return dataset->root ? QB_OK : cx->code;
@@ -104,8 +101,7 @@ void qb_dataset_sort(qb_dataset *dataset) {
 
 qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                                qb_image *out, qb_hash *hash) {
-    QB_FREED char *path = qb_path_join(cx, dataset->root, sample->name);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_path_join(cx, dataset->root, sample->name));
     QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(cx, path, &map));
     QB_TRY(qb_decoder_decode(cx, dataset->decoder, path, map.data, map.size, out));
@@ -237,8 +233,7 @@ qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options
     dataset->format = format;
     QB_TRY(open_format(cx, dataset, path, options));
     QB_TRY(open_decoder(cx, options, dataset));
-    *out = dataset;
-    dataset = NULL;
+    *out = QB_MOVE(dataset);
     return QB_OK;
 }
 
@@ -307,14 +302,10 @@ static qb_status check_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index
 qb_status qb_dataset_read_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                   qb_tensors *out) {
     QB_TRY(check_read(cx, dataset, index, true));
-    qb_tensors tensors = {0};
-    qb_status status =
-        dataset->format->read_tensors(cx, dataset, &dataset->sample[index], &tensors);
-    if (status != QB_OK) {
-        qb_tensors_release(&tensors);
-        return status;
-    }
+    QB_RELEASED(qb_tensors_release) qb_tensors tensors = {0};
+    QB_TRY(dataset->format->read_tensors(cx, dataset, &dataset->sample[index], &tensors));
     *out = tensors;
+    tensors.n = 0;
     return QB_OK;
 }
 
@@ -332,8 +323,7 @@ qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, 
 /* As qb_dataset_read_file tells it. */
 static qb_status hash_file(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                            qb_hash *hash) {
-    QB_FREED char *path = qb_path_join(cx, dataset->root, sample->name);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_path_join(cx, dataset->root, sample->name));
     QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(cx, path, &map));
     *hash = qb_hash_bytes(map.data, map.size);
@@ -346,8 +336,6 @@ qb_status qb_dataset_hash(qb_ctx *cx, const qb_dataset *dataset, int64_t index, 
     if (dataset->format->read == qb_dataset_read_file || dataset->truth)
         return hash_file(cx, dataset, sample, hash);
     if (dataset->format->read == qb_shards_read) return qb_shards_hash(cx, dataset, sample, hash);
-    qb_image image = {0};
-    const qb_status status = dataset->format->read(cx, dataset, sample, &image, hash);
-    qb_image_release(&image);
-    return status;
+    QB_RELEASED(qb_image_release) qb_image image = {0};
+    return dataset->format->read(cx, dataset, sample, &image, hash);
 }

@@ -22,13 +22,10 @@ bool qb_image_size(const uint8_t *data, size_t size, int32_t *width, int32_t *he
 qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64_t height);
 qb_status qb_jpeg_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
                          qb_image *out);
+/* `indices`: the values of a PNG of one channel as they are stored, palette indices among them;
+ * errors as qb_image_decode, and QB_STATUS_UNSUPPORTED for colours, alpha and 16 bits. */
 qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
-                        qb_image *out);
-
-/* The values of a PNG of one channel as they are stored, palette indices among them; errors as
- * qb_image_decode, and QB_STATUS_UNSUPPORTED for colours, alpha and 16 bits. */
-qb_status qb_png_decode_indices(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
-                                qb_image *out);
+                        bool indices, qb_image *out);
 
 /* ---- tensors ---- */
 

@@ -47,8 +47,7 @@ qb_status qb_decoder_find(qb_ctx *cx, const char *name, const qb_jpeg_batch_api 
 
 qb_status qb_decoder_open(qb_ctx *cx, const qb_jpeg_batch_api *api, int32_t device,
                           qb_decoder **out) {
-    qb_decoder *d = qb_alloc(cx, 1, sizeof *d);
-    if (!d) return cx->code;
+    qb_decoder *d = QB_NEW(cx, qb_alloc(cx, 1, sizeof *d));
     d->api = api;
     d->last = &d->first;
     pthread_mutex_init(&d->lock, NULL);

@@ -107,8 +107,7 @@ static qb_status copy_chunk(qb_ctx *cx, hid_t from, const hsize_t *at, hid_t to,
     if (packed > 2 * (hsize_t)chunk_bytes + 1024)
         return qb_fail(cx, QB_STATUS_FORMAT, "a chunk of %zu bytes is packed to %llu", chunk_bytes,
                        (unsigned long long)packed);
-    QB_FREED uint8_t *bytes = qb_alloc(cx, (size_t)packed, 1);
-    if (!bytes) return cx->code;
+    QB_FREED uint8_t *bytes = QB_NEW(cx, qb_alloc(cx, (size_t)packed, 1));
     if (H5Dread_chunk(from, H5P_DEFAULT, at, &left_out, bytes) < 0 ||
         H5Dwrite_chunk(to, H5P_DEFAULT, left_out << 1, place, (size_t)packed, bytes) < 0)
         return qb_h5_fail_as(cx, QB_STATUS_FORMAT, "chunk");

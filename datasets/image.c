@@ -76,8 +76,7 @@ qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64
 qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t height, int channels,
                           qb_image *out) {
     QB_TRY(qb_image_check_size(cx, name, width, height));
-    uint8_t *pixel = qb_alloc(cx, (size_t)(width * height), (size_t)channels);
-    if (!pixel) return cx->code;
+    uint8_t *pixel = QB_NEW(cx, qb_alloc(cx, (size_t)(width * height), (size_t)channels));
     *out = (qb_image){(int32_t)width, (int32_t)height, channels, pixel};
     return QB_OK;
 }
@@ -89,7 +88,7 @@ qb_status qb_image_decode(qb_ctx *cx, const char *name, const uint8_t *data, siz
     if (size >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0)
         return qb_jpeg_decode(cx, name, data, size, out);
     if (size >= sizeof png && memcmp(data, png, sizeof png) == 0)
-        return qb_png_decode(cx, name, data, size, out);
+        return qb_png_decode(cx, name, data, size, false, out);
     if (size == 0) return qb_fail(cx, QB_STATUS_FORMAT, "%s: the file is empty", name);
     char begin[3 * 8 + 1] = "";
     for (size_t i = 0; i < size && i < 8; i++) snprintf(begin + 3 * i, 4, " %02x", data[i]);

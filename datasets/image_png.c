@@ -112,7 +112,7 @@ static qb_status read_protected(reader *r) {
     return QB_OK;
 }
 
-static qb_status decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
                         bool indices, qb_image *out) {
     reader r = {.cx = cx, .name = name, .data = data, .size = size, .indices = indices};
     r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_read_error, on_warning);
@@ -127,16 +127,6 @@ static qb_status decode(qb_ctx *cx, const char *name, const uint8_t *data, size_
     if (r.image.channels % 2 == 0) compose(&r.image);
     *out = r.image;
     return QB_OK;
-}
-
-qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
-                        qb_image *out) {
-    return decode(cx, name, data, size, false, out);
-}
-
-qb_status qb_png_decode_indices(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
-                                qb_image *out) {
-    return decode(cx, name, data, size, true, out);
 }
 
 typedef struct encoder {
@@ -188,11 +178,9 @@ qb_status qb_image_encode_png(qb_ctx *cx, const char *name, const qb_image *imag
 }
 
 qb_status qb_image_write_png(qb_ctx *cx, const char *path, const qb_image *image) {
-    qb_writer writer;
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
     QB_TRY(qb_writer_open(cx, path, &writer));
     writer.scratch = true; /* pictures come by the thousand and can be drawn again */
-    qb_status status = qb_image_encode_png(cx, path, image, writer.stream);
-    if (status == QB_OK) return qb_writer_commit(cx, &writer);
-    qb_writer_abort(&writer);
-    return status;
+    QB_TRY(qb_image_encode_png(cx, path, image, writer.stream));
+    return qb_writer_commit(cx, &writer);
 }

@@ -83,11 +83,9 @@ static qb_status put(reader *r, int64_t index, const char *synset, size_t n, con
     if (l->name[index])
         return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d: class index %lld is there twice ('%s')",
                        r->path, r->line, (long long)index, l->name[index]);
-    l->name[index] = qb_text_clean(r->cx, name);
-    if (!l->name[index]) return r->cx->code;
+    QB_TRY_NEW(r->cx, l->name[index] = qb_text_clean(r->cx, name));
     if (!synset) return QB_OK;
-    char *copy = qb_format(r->cx, "%.*s", (int)n, synset);
-    if (!copy) return r->cx->code;
+    char *copy = QB_NEW(r->cx, qb_format(r->cx, "%.*s", (int)n, synset));
     l->synset[index] = qb_text_clean(r->cx, copy);
     qb_free(copy);
     return l->synset[index] ? QB_OK : r->cx->code;
@@ -136,8 +134,7 @@ static qb_status read_lines(reader *r, char *text) {
 static qb_status fill_gaps(reader *r) {
     for (int32_t i = 0; i < r->labels.n; i++) {
         if (r->labels.name[i]) continue;
-        r->labels.name[i] = qb_format(r->cx, "%d", i);
-        if (!r->labels.name[i]) return r->cx->code;
+        QB_TRY_NEW(r->cx, r->labels.name[i] = qb_format(r->cx, "%d", i));
     }
     return QB_OK;
 }

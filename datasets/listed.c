@@ -5,17 +5,13 @@
 static const qb_dataset_format listed = {.name = "list of samples", .text = "names alone"};
 
 qb_status qb_dataset_list(qb_ctx *cx, const char *path, qb_dataset **out) {
-    qb_dataset *dataset = qb_alloc(cx, 1, sizeof *dataset);
-    if (!dataset) return cx->code;
+    QB_RELEASED(qb_dataset_close_at)
+    qb_dataset *dataset = QB_NEW(cx, qb_alloc(cx, 1, sizeof *dataset));
     dataset->format = &listed;
     dataset->has_tensors = true; /* there are no images to be had */
-    if (qb_arena_create(cx, &dataset->arena) == QB_OK)
-        dataset->path = dataset->root = qb_arena_strdup(cx, dataset->arena, path);
-    if (!dataset->path) {
-        qb_dataset_close(dataset);
-        return cx->code;
-    }
-    *out = dataset;
+    QB_TRY(qb_arena_create(cx, &dataset->arena));
+    QB_TRY_NEW(cx, dataset->path = dataset->root = qb_arena_strdup(cx, dataset->arena, path));
+    *out = QB_MOVE(dataset);
     return QB_OK;
 }
 

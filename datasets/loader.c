@@ -255,8 +255,7 @@ static void decode_sample(worker *w, cell *c) {
 static qb_status preprocess_narrow(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
                                    int32_t height, int32_t width, const qb_tensor *out) {
     const int64_t n = qb_shape_count(&out->desc.shape);
-    QB_FREED float *wide = qb_alloc_aligned(cx, (size_t)n, sizeof *wide);
-    if (!wide) return cx->code;
+    QB_FREED float *wide = QB_NEW(cx, qb_alloc_aligned(cx, (size_t)n, sizeof *wide));
     QB_TRY(qb_preprocess_image(cx, p, image, height, width, wide));
     for (int64_t i = 0; i < n; i++) qb_number_put(out->desc.dtype, out->data, i, (double)wide[i]);
     return QB_OK;
@@ -269,8 +268,7 @@ static qb_status preprocess_image(qb_ctx *cx, const qb_loader *l, cell *c) {
     QB_TRY(qb_preprocess_size(cx, p, &width, &height));
     if (l->sample_size == 0) {
         *c->row = qb_tensor_of(l->dtype, qb_preprocess_shape(p, height, width), NULL);
-        c->row->data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&c->row->desc));
-        if (!c->row->data) return cx->code;
+        QB_TRY_NEW(cx, c->row->data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&c->row->desc)));
     }
     if (l->dtype != QB_DTYPE_F32) return preprocess_narrow(cx, p, &c->image, height, width, c->row);
     return qb_preprocess_image(cx, p, &c->image, height, width, c->row->data);
@@ -349,15 +347,13 @@ static qb_status check_options(qb_ctx *cx, const qb_loader_options *o, size_t *s
 
 static qb_status make_slot(qb_ctx *cx, const qb_loader *l, slot *s) {
     const size_t batch = (size_t)l->options.batch;
-    s->index = qb_alloc(cx, batch, sizeof *s->index);
-    s->label = qb_alloc(cx, batch, sizeof *s->label);
-    s->hash = qb_alloc(cx, batch, sizeof *s->hash);
-    s->key = qb_alloc(cx, batch, sizeof *s->key);
-    s->input = qb_alloc(cx, batch * (size_t)l->n_inputs, sizeof *s->input);
-    if (!s->index || !s->label || !s->hash || !s->key || !s->input) return cx->code;
+    QB_TRY_NEW(cx, s->index = qb_alloc(cx, batch, sizeof *s->index));
+    QB_TRY_NEW(cx, s->label = qb_alloc(cx, batch, sizeof *s->label));
+    QB_TRY_NEW(cx, s->hash = qb_alloc(cx, batch, sizeof *s->hash));
+    QB_TRY_NEW(cx, s->key = qb_alloc(cx, batch, sizeof *s->key));
+    QB_TRY_NEW(cx, s->input = qb_alloc(cx, batch * (size_t)l->n_inputs, sizeof *s->input));
     if (l->sample_size == 0) return QB_OK;
-    s->data = qb_alloc_aligned(cx, batch, l->sample_size);
-    if (!s->data) return cx->code;
+    QB_TRY_NEW(cx, s->data = qb_alloc_aligned(cx, batch, l->sample_size));
     const qb_shape shape =
         qb_preprocess_shape(&l->options.preprocess, l->options.height, l->options.width);
     for (size_t i = 0; i < batch; i++)
@@ -368,21 +364,17 @@ static qb_status make_slot(qb_ctx *cx, const qb_loader *l, slot *s) {
 /* Frees what the samples of a slot own. */
 static void empty_slot(const qb_loader *l, slot *s) {
     for (int32_t i = 0; !s->data && s->input && i < s->n * l->n_inputs; i++) {
-        qb_free(s->input[i].data);
-        s->input[i].data = NULL;
+        qb_free(QB_MOVE(s->input[i].data));
     }
 }
 
 static qb_status make_buffers(qb_ctx *cx, qb_loader *l) {
-    l->cells = qb_alloc(cx, (size_t)l->n_cells, sizeof *l->cells);
-    l->slots = qb_alloc(cx, (size_t)l->n_slots, sizeof *l->slots);
-    l->workers = qb_alloc(cx, (size_t)l->options.threads, sizeof *l->workers);
-    if (!l->cells || !l->slots || !l->workers) return cx->code;
+    QB_TRY_NEW(cx, l->cells = qb_alloc(cx, (size_t)l->n_cells, sizeof *l->cells));
+    QB_TRY_NEW(cx, l->slots = qb_alloc(cx, (size_t)l->n_slots, sizeof *l->slots));
+    QB_TRY_NEW(cx, l->workers = qb_alloc(cx, (size_t)l->options.threads, sizeof *l->workers));
     for (int32_t i = 0; i < l->n_slots; i++) QB_TRY(make_slot(cx, l, &l->slots[i]));
-    for (int32_t i = 0; l->tensors && i < l->n_cells; i++) {
-        l->cells[i].input = qb_alloc(cx, (size_t)l->n_inputs, sizeof(qb_tensor));
-        if (!l->cells[i].input) return cx->code;
-    }
+    for (int32_t i = 0; l->tensors && i < l->n_cells; i++)
+        QB_TRY_NEW(cx, l->cells[i].input = qb_alloc(cx, (size_t)l->n_inputs, sizeof(qb_tensor)));
     return QB_OK;
 }
 
@@ -417,8 +409,7 @@ static qb_status start_threads(qb_ctx *cx, qb_loader *l) {
 qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_loader **out) {
     size_t sample_size = 0;
     QB_TRY(check_options(cx, options, &sample_size));
-    QB_RELEASED(qb_loader_free_at) qb_loader *l = qb_alloc(cx, 1, sizeof *l);
-    if (!l) return cx->code;
+    QB_RELEASED(qb_loader_free_at) qb_loader *l = QB_NEW(cx, qb_alloc(cx, 1, sizeof *l));
     l->options = *options;
     l->total = qb_dataset_count(options->dataset);
     l->tensors = qb_dataset_has_tensors(options->dataset);
@@ -438,8 +429,7 @@ qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_load
     qb_ctx_child(cx, &l->cx);
     QB_TRY(make_buffers(cx, l));
     QB_TRY(start_threads(cx, l));
-    *out = l;
-    l = NULL;
+    *out = QB_MOVE(l);
     return QB_OK;
 }
 

@@ -121,8 +121,7 @@ static qb_status look(header *h, const uint8_t *bytes, size_t n, size_t size, qb
 
 qb_status qb_npy_look(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t n, size_t size,
                       qb_desc *desc, size_t *data) {
-    QB_FREED header *h = qb_alloc(cx, 1, sizeof *h);
-    if (!h) return cx->code;
+    QB_FREED header *h = QB_NEW(cx, qb_alloc(cx, 1, sizeof *h));
     h->cx = cx;
     h->name = name;
     return look(h, bytes, n, size, desc, data);

@@ -154,8 +154,7 @@ static qb_status look_inside(const archive *a, const entry *e, const uint8_t *pa
     uint64_t left = e->packed;
     const size_t n = e->unpacked < HEADER_MOST ? (size_t)e->unpacked : HEADER_MOST;
     if (e->unpacked / DEFLATE_MOST > e->packed + 1) return malformed(a, "sizes do not fit");
-    QB_FREED uint8_t *head = qb_alloc(a->cx, n, 1);
-    if (!head) return a->cx->code;
+    QB_FREED uint8_t *head = QB_NEW(a->cx, qb_alloc(a->cx, n, 1));
     z.next_in = (Bytef *)(uintptr_t)packed;
     bool whole = inflateInit2(&z, -MAX_WBITS) == Z_OK;
     whole = whole && inflate_some(&z, &left, head, n);
@@ -180,8 +179,7 @@ static qb_status look(const archive *a, const entry *e, qb_npz_array *out) {
         QB_TRY(qb_npy_look(a->cx, e->name, bytes, (size_t)e->packed, (size_t)e->unpacked,
                            &out->view.desc, &out->data));
     }
-    out->name = qb_strdup(a->cx, e->name);
-    if (!out->name) return a->cx->code;
+    QB_TRY_NEW(a->cx, out->name = qb_strdup(a->cx, e->name));
     out->name[strlen(e->name) - 4] = '\0'; /* .npy */
     out->bytes = bytes;
     out->packed = e->packed;
@@ -205,16 +203,14 @@ static bool inflate_all(const qb_npz_array *array, uint8_t *head, uint8_t *out) 
 }
 
 static qb_status unpack(qb_ctx *cx, qb_npz_array *array) {
-    QB_FREED uint8_t *head = qb_alloc(cx, array->data, 1), *data = NULL;
+    QB_FREED uint8_t *head = QB_NEW(cx, qb_alloc(cx, array->data, 1));
     const size_t n = (size_t)(array->unpacked - array->data);
-    if (head) data = qb_alloc_aligned(cx, 1, n + 1);
-    if (!data) return cx->code;
+    QB_FREED uint8_t *data = QB_NEW(cx, qb_alloc_aligned(cx, 1, n + 1));
     if (!inflate_all(array, head, data))
         return qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: damaged deflate data");
     if (crc_of(crc_of(0, head, array->data), data, n) != array->crc)
         return qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: an array does not have its checksum");
-    array->own = array->view.data = data;
-    data = NULL;
+    array->own = array->view.data = QB_MOVE(data);
     return QB_OK;
 }
 
@@ -269,8 +265,7 @@ qb_status qb_npz_open(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t
     archive a = {cx, name, bytes, size};
     QB_RELEASED(qb_npz_close) qb_npz npz = {0};
     QB_TRY(read_all(&a, &npz));
-    *out = npz;
-    npz = (qb_npz){0};
+    *out = QB_MOVE(npz);
     return QB_OK;
 }
 

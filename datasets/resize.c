@@ -27,22 +27,16 @@ static double triangle(double x) {
     return x < 1 ? 1 - x : 0;
 }
 
-static double cubic(double x) {
-    const double a = -0.5;
+/* Keys' kernel. */
+static double keys(double x, double a) {
     x = fabs(x);
     if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
     return 0;
 }
 
-/* OpenCV's: the same kernel with a = -0.75. */
-static double cubic_cv(double x) {
-    const double a = -0.75;
-    x = fabs(x);
-    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
-    return 0;
-}
+static double cubic(double x) { return keys(x, -0.5); }
+static double cubic_cv(double x) { return keys(x, -0.75); } /* as OpenCV has it */
 
 /* Half open, so that a pixel on the border counts once. */
 static double flat(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
@@ -367,15 +361,14 @@ static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, cons
         qb_image_create(cx, "resize, between the passes", width, height, in->channels, &between));
     qb_frame view =
         view_of(between.pixel, (size_t)width * (size_t)in->channels, width, height, in->channels);
-    qb_status status;
     if (vertical_first) {
         vertical(in, v, between.pixel);
-        status = horizontal(cx, &view, h, out);
+        QB_TRY(horizontal(cx, &view, h, out));
     } else {
-        status = horizontal(cx, in, h, between.pixel);
-        if (status == QB_OK) vertical(&view, v, out);
+        QB_TRY(horizontal(cx, in, h, between.pixel));
+        vertical(&view, v, out);
     }
-    return status;
+    return QB_OK;
 }
 
 #define WIDE_BITS 7 /* of the fractions between the passes */
@@ -384,8 +377,7 @@ static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, cons
 static qb_status both_wide(qb_ctx *cx, const qb_frame *in, const taps *h, const taps *v,
                            uint8_t *out) {
     const int32_t c = in->channels, n = h->n * c;
-    QB_FREED int32_t *wide = qb_alloc(cx, (size_t)in->height * (size_t)n, sizeof *wide);
-    if (!wide) return cx->code;
+    QB_FREED int32_t *wide = QB_NEW(cx, qb_alloc(cx, (size_t)in->height * (size_t)n, sizeof *wide));
     for (int32_t y = 0; y < in->height; y++)
         for (int32_t x = 0; x < n; x++) {
             const uint8_t *from = in->pixel + (size_t)y * in->stride + h->first[x / c] * c + x % c;
@@ -437,21 +429,18 @@ static bool is_vertical_first(const qb_frame *in, int32_t width, int32_t height)
 qb_status qb_resize_region(qb_ctx *cx, const qb_frame *in, int32_t width, int32_t height,
                            const qb_region *window, qb_filter filter, qb_image *out) {
     QB_TRY(qb_image_check_size(cx, "resize", width, height));
-    qb_image image = {0};
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_RELEASED(taps_release) taps h = {0}, v = {0};
     const bool enlarges = width > in->width || height > in->height;
-    qb_status status = QB_OK;
     if (width != in->width)
-        QB_GO(taps_init(cx, in->width, width, window->x, window->width, filter, enlarges, &h));
+        QB_TRY(taps_init(cx, in->width, width, window->x, window->width, filter, enlarges, &h));
     if (height != in->height)
-        QB_GO(taps_init(cx, in->height, height, window->y, window->height, filter, enlarges, &v));
-    QB_GO(qb_image_create(cx, "resize", window->width, window->height, in->channels, &image));
-    QB_GO(resample(cx, in, window, &h, &v, filter, is_vertical_first(in, width, height),
-                   image.pixel));
-    *out = image;
-out:
-    if (status != QB_OK) qb_image_release(&image);
-    return status;
+        QB_TRY(taps_init(cx, in->height, height, window->y, window->height, filter, enlarges, &v));
+    QB_TRY(qb_image_create(cx, "resize", window->width, window->height, in->channels, &image));
+    QB_TRY(resample(cx, in, window, &h, &v, filter, is_vertical_first(in, width, height),
+                    image.pixel));
+    *out = QB_MOVE(image);
+    return QB_OK;
 }
 
 qb_status qb_image_resize(qb_ctx *cx, const qb_image *in, int32_t width, int32_t height,

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "datasets_internal.h"
 
 static bool ends_in(const char *name, const char *const *suffixes) {
@@ -47,16 +48,11 @@ static bool is_wanted(DIR *dir, const struct dirent *entry, qb_scan_kind kind) {
     return kind == QB_SCAN_FOLDERS ? is_dir : !is_dir;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static qb_status add_name(qb_ctx *cx, qb_arena *arena, const char *text, qb_names *names) {
     if (names->n >= QB_SAMPLES_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %zu entries", QB_SAMPLES_MAX);
     QB_TRY(qb_grow(cx, &names->name, &names->capacity, names->n + 1, sizeof *names->name));
-    const char *copy = qb_arena_strdup(cx, arena, text);
-    if (!copy) return cx->code;
+    const char *copy = QB_NEW(cx, qb_arena_strdup(cx, arena, text));
     names->name[names->n++] = copy;
     return QB_OK;
 }
@@ -95,7 +91,7 @@ qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_a
     if (status == QB_OK && errno != 0) status = qb_fail_errno(cx, "read folder %s", folder);
     closedir(dir);
     if (status == QB_OK && names->n > 1)
-        qsort(names->name, names->n, sizeof *names->name, compare_names);
+        qsort(names->name, names->n, sizeof *names->name, qb_by_text);
     return status;
 }
 

@@ -165,10 +165,9 @@ typedef struct state {
 static qb_status add(qb_shard *s, const char *name, int64_t label, const qb_stretch *where) {
     state *st = s->dataset->state;
     qb_ctx *cx = s->cx;
-    const char *full =
-        name ? qb_arena_format(cx, s->dataset->arena, "%s/%s", s->name, name)
-             : qb_arena_format(cx, s->dataset->arena, "%s[%lld]", s->name, (long long)s->n);
-    if (!full) return cx->code;
+    const char *full = QB_NEW(
+        cx, name ? qb_arena_format(cx, s->dataset->arena, "%s/%s", s->name, name)
+                 : qb_arena_format(cx, s->dataset->arena, "%s[%lld]", s->name, (long long)s->n));
     if (s->n % 1024 == 0) QB_TRY(qb_check_cancel(cx));
     if (label >= 0) {
         QB_TRY(qb_label_check(cx, full, label, s->labels));
@@ -232,10 +231,9 @@ static qb_status list_paths(qb_ctx *cx, qb_dataset *dataset, state *st, size_t *
     if (folder) *n = names.n;
     st->path = qb_alloc(cx, *n, sizeof *st->path);
     for (size_t i = 0; st->path && i < *n; i++) {
-        st->path[i] =
-            folder ? qb_arena_format(cx, dataset->arena, "%s/%s", dataset->path, names.name[i])
-                   : qb_arena_strdup(cx, dataset->arena, given[i]);
-        if (!st->path[i]) QB_GO(cx->code);
+        QB_GO_NEW(cx, st->path[i] = folder ? qb_arena_format(cx, dataset->arena, "%s/%s",
+                                                             dataset->path, names.name[i])
+                                           : qb_arena_strdup(cx, dataset->arena, given[i]));
     }
     status = st->path ? QB_OK : cx->code;
 out:
@@ -246,8 +244,7 @@ out:
 qb_status qb_shards_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels,
                          const qb_shard_kind *kind) {
     size_t n = 0;
-    state *st = qb_alloc(cx, 1, sizeof *st);
-    if (!st) return cx->code;
+    state *st = QB_NEW(cx, qb_alloc(cx, 1, sizeof *st));
     dataset->state = st;
     st->kind = kind;
     QB_TRY(list_paths(cx, dataset, st, &n));
@@ -278,15 +275,11 @@ static qb_status read_bytes(qb_ctx *cx, const state *st, const qb_stretch *where
     if (where->size > SAMPLE_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%llu bytes, the limit is %llu",
                        (unsigned long long)where->size, (unsigned long long)SAMPLE_MAX);
-    uint8_t *bytes = qb_alloc(cx, (size_t)where->size + 1, 1);
-    if (!bytes) return cx->code;
-    const qb_status status =
-        where->is_packed ? st->kind->read(cx, st->own, where, bytes) : read_plain(cx, where, bytes);
-    if (status == QB_OK)
-        *out = bytes;
-    else
-        qb_free(bytes);
-    return status;
+    QB_FREED uint8_t *bytes = QB_NEW(cx, qb_alloc(cx, (size_t)where->size + 1, 1));
+    QB_TRY(where->is_packed ? st->kind->read(cx, st->own, where, bytes)
+                            : read_plain(cx, where, bytes));
+    *out = QB_MOVE(bytes);
+    return QB_OK;
 }
 
 /* `decode`: else *out holds nothing but what is told from the bytes without decoding. */
@@ -314,8 +307,6 @@ qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample 
 
 qb_status qb_shards_hash(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                          qb_hash *hash) {
-    qb_image image = {0};
-    const qb_status status = read_sample(cx, dataset, sample, false, &image, hash);
-    qb_image_release(&image);
-    return status;
+    QB_RELEASED(qb_image_release) qb_image image = {0};
+    return read_sample(cx, dataset, sample, false, &image, hash);
 }

@@ -1,7 +1,6 @@
 #include "datasets/sidecar.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,8 +255,7 @@ static qb_status read_preprocess(reader *r) {
 static qb_status read_inline_labels(reader *r, const json_t *list) {
     size_t n = json_array_size(list);
     if (n > QB_CLASSES_MAX) n = QB_CLASSES_MAX + 1; /* qb_labels_from_names refuses */
-    QB_FREED const char **names = qb_alloc(r->cx, n, sizeof *names);
-    if (!names) return r->cx->code;
+    QB_FREED const char **names = QB_NEW(r->cx, qb_alloc(r->cx, n, sizeof *names));
     for (size_t i = 0; i < n; i++) {
         names[i] = json_string_value(json_array_get(list, i));
         if (!names[i]) return wrong_type(r, "labels", "strings", json_array_get(list, i));
@@ -277,8 +275,7 @@ static qb_status read_labels(reader *r) {
     if (json_is_array(value)) return read_inline_labels(r, value);
     if (!json_is_string(value))
         return wrong_type(r, "labels", "a list of names or a file name", value);
-    char *folder = qb_path_dir(r->cx, s->path);
-    if (!folder) return r->cx->code;
+    char *folder = QB_NEW(r->cx, qb_path_dir(r->cx, s->path));
     s->labels_path = qb_path_join(r->cx, folder, json_string_value(value));
     qb_free(folder);
     if (!s->labels_path) return r->cx->code;
@@ -312,8 +309,7 @@ static qb_status parse(reader *r, const char *path) {
 qb_status qb_sidecar_load(qb_ctx *cx, const char *path, qb_sidecar *out) {
     reader r = {.cx = cx};
     qb_status status = QB_OK;
-    r.sidecar.path = qb_strdup(cx, path);
-    if (!r.sidecar.path) return cx->code;
+    QB_TRY_NEW(cx, r.sidecar.path = qb_strdup(cx, path));
     QB_GO(parse(&r, path));
     QB_GO(read_string(&r, "input", &r.sidecar.input));
     QB_GO(read_string(&r, "output", &r.sidecar.output));
@@ -322,8 +318,7 @@ qb_status qb_sidecar_load(qb_ctx *cx, const char *path, qb_sidecar *out) {
     QB_GO(read_shape(&r));
     QB_GO(read_preprocess(&r));
     QB_GO(read_labels(&r));
-    r.sidecar.root = r.root;
-    r.root = NULL;
+    r.sidecar.root = QB_MOVE(r.root);
     *out = r.sidecar;
 out:
     json_decref(r.root);
@@ -409,12 +404,8 @@ qb_status qb_sidecar_find(qb_ctx *cx, const char *model_path, char **out) {
     const char *base = qb_path_base(model_path);
     const char *dot = strrchr(base, '.');
     size_t n = dot && dot != base ? (size_t)(dot - model_path) : strlen(model_path);
-    char *path = qb_format(cx, "%.*s.json", (int)n, model_path);
-    if (!path) return cx->code;
-    if (!qb_path_exists(path) || qb_path_is_dir(path)) {
-        qb_free(path);
-        path = NULL;
-    }
+    char *path = QB_NEW(cx, qb_format(cx, "%.*s.json", (int)n, model_path));
+    if (!qb_path_exists(path) || qb_path_is_dir(path)) qb_free(QB_MOVE(path));
     *out = path;
     return QB_OK;
 }

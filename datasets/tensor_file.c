@@ -71,21 +71,17 @@ qb_status qb_tensor_file_read(qb_ctx *cx, const char *path, qb_tensors *out) {
     if (!read)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: expected .npy, .npz, .bin, .raw or .pb",
                        path);
-    qb_map map = {0};
-    qb_tensors tensors = {0};
+    QB_RELEASED(qb_map_close) qb_map map = {0};
+    QB_RELEASED(qb_tensors_release) qb_tensors tensors = {0};
     QB_TRY(qb_map_open(cx, path, &map));
-    qb_status status = read(cx, path, &map, &tensors);
-    qb_map_close(&map);
-    if (status == QB_OK)
-        *out = tensors;
-    else
-        qb_tensors_release(&tensors);
-    return status;
+    QB_TRY(read(cx, path, &map, &tensors));
+    *out = tensors;
+    tensors.n = 0;
+    return QB_OK;
 }
 
 qb_status qb_dataset_read_tensor_file(qb_ctx *cx, const qb_dataset *dataset,
                                       const qb_sample *sample, qb_tensors *out) {
-    QB_FREED char *path = qb_path_join(cx, dataset->root, sample->name);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_path_join(cx, dataset->root, sample->name));
     return qb_tensor_file_read(cx, path, out);
 }

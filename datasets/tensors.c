@@ -12,6 +12,11 @@ void qb_tensors_release(qb_tensors *tensors) {
     memset(tensors, 0, sizeof *tensors);
 }
 
+void qb_tensors_free(qb_tensors *tensors) {
+    if (tensors) qb_tensors_release(tensors);
+    qb_free(tensors);
+}
+
 qb_status qb_tensors_room(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *desc) {
     const size_t bytes = qb_desc_bytes(desc);
     if (tensors->n == QB_INPUTS_MAX)
@@ -183,8 +188,7 @@ static qb_status convert(qb_ctx *cx, const qb_input_spec *spec, qb_named_tensor 
     qb_desc desc = t->tensor.desc;
     desc.dtype = to;
     const size_t bytes = qb_desc_bytes(&desc);
-    uint8_t *data = qb_alloc_aligned(cx, 1, bytes + 1);
-    if (!data) return cx->code;
+    uint8_t *data = QB_NEW(cx, qb_alloc_aligned(cx, 1, bytes + 1));
     double least = 0, most = 0;
     if (!to_float) integer_bounds(to, &least, &most);
     const int64_t n = qb_shape_count(&desc.shape);

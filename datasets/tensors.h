@@ -22,6 +22,9 @@ typedef struct qb_tensors {
 } qb_tensors;
 
 void qb_tensors_release(qb_tensors *tensors); /* accepts zeroed */
+/* The same with the struct, which is too large for a thread's stack; accepts NULL. */
+void qb_tensors_free(qb_tensors *tensors);
+QB_RELEASE_AT(qb_tensors, qb_tensors_free)
 
 /* What a model's input wants; negative dimensions take any size. */
 typedef struct qb_input_spec {

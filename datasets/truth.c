@@ -7,8 +7,7 @@
 #include "base/file.h"
 
 qb_status qb_truth_begin(qb_ctx *cx, qb_dataset *dataset) {
-    dataset->truth = qb_alloc(cx, 1, sizeof *dataset->truth);
-    if (!dataset->truth) return cx->code;
+    QB_TRY_NEW(cx, dataset->truth = qb_alloc(cx, 1, sizeof *dataset->truth));
     qb_coco *t = dataset->truth;
     QB_TRY(qb_arena_create(cx, &t->arena));
     t->objects.path = qb_strdup(cx, dataset->path);
@@ -26,8 +25,7 @@ static qb_status grow(qb_ctx *cx, void *list, size_t n, size_t size) {
 
 qb_status qb_truth_add_category(qb_ctx *cx, qb_coco *t, const char *name) {
     QB_TRY(grow(cx, &t->category, (size_t)t->n_categories, sizeof *t->category));
-    const char *copy = qb_arena_strdup(cx, t->arena, name);
-    if (!copy) return cx->code;
+    const char *copy = QB_NEW(cx, qb_arena_strdup(cx, t->arena, name));
     t->category[t->n_categories] = (qb_coco_category){t->n_categories, copy};
     t->n_categories++;
     return QB_OK;
@@ -54,8 +52,7 @@ qb_status qb_truth_add_image(qb_ctx *cx, qb_dataset *dataset, const char *name) 
     qb_coco *t = dataset->truth;
     qb_map map = {0};
     qb_coco_image image = {.id = t->n_images, .width = 1, .height = 1, .file_name = name};
-    char *path = qb_path_join(cx, dataset->root, name);
-    if (!path) return cx->code;
+    char *path = QB_NEW(cx, qb_path_join(cx, dataset->root, name));
     if (qb_map_open(cx, path, &map) != QB_OK ||
         !qb_image_size(map.data, map.size, &image.width, &image.height))
         image.width = image.height = 1;
@@ -132,8 +129,8 @@ static qb_status add_line(qb_ctx *cx, const double *v, int n, int32_t n_classes,
 
 qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                int32_t n_classes, qb_coco *truth) {
-    double *number = qb_alloc(cx, NUMBERS_MAX, sizeof *number);
-    qb_status status = number ? QB_OK : cx->code;
+    QB_FREED double *number = QB_NEW(cx, qb_alloc(cx, NUMBERS_MAX, sizeof *number));
+    qb_status status = QB_OK;
     int line = 0;
     for (size_t at = 0; at < n && status == QB_OK;) {
         const char *end = memchr(text + at, '\n', n - at);
@@ -151,7 +148,6 @@ qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, s
             status = add_line(cx, number, found, n_classes, truth);
         qb_free(copy);
     }
-    qb_free(number);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "%s:%d", name, line);
 }
 

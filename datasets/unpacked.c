@@ -93,8 +93,7 @@ out:
 }
 
 qb_status qb_unpacked_create(qb_ctx *cx, qb_unpacked **out) {
-    qb_unpacked *u = qb_alloc(cx, 1, sizeof *u);
-    if (!u) return cx->code;
+    qb_unpacked *u = QB_NEW(cx, qb_alloc(cx, 1, sizeof *u));
     pthread_mutex_init(&u->lock, NULL);
     *out = u;
     return QB_OK;

@@ -22,21 +22,16 @@ qb_status qb_demo_draw(qb_ctx *cx, uint64_t seed, int64_t index, int32_t label, 
 
 static qb_status write_one(qb_ctx *cx, const char *folder, uint64_t seed, int64_t index,
                            int32_t label) {
-    qb_image image = {0};
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_TRY(qb_demo_draw(cx, seed, index, label, &image));
-    qb_status status = QB_STATUS_NOMEM;
-    char *path = qb_format(cx, "%s/%04lld.png", folder, (long long)index);
-    if (path) status = qb_image_write_png(cx, path, &image);
-    qb_free(path);
-    qb_image_release(&image);
-    return status;
+    QB_FREED char *path = QB_NEW(cx, qb_format(cx, "%s/%04lld.png", folder, (long long)index));
+    return qb_image_write_png(cx, path, &image);
 }
 
 /* Images of an earlier, larger set: they would be taken for part of this one. */
 static qb_status remove_rest(qb_ctx *cx, const char *folder, int64_t first) {
     for (int64_t index = first;; index++) {
-        char *path = qb_format(cx, "%s/%04lld.png", folder, (long long)index);
-        if (!path) return cx->code;
+        char *path = QB_NEW(cx, qb_format(cx, "%s/%04lld.png", folder, (long long)index));
         const bool gone = unlink(path) != 0;
         const bool failed = gone && errno != ENOENT;
         if (failed) qb_fail_errno(cx, "remove %s", path);
@@ -47,8 +42,7 @@ static qb_status remove_rest(qb_ctx *cx, const char *folder, int64_t first) {
 
 static qb_status write_class(qb_ctx *cx, const char *folder, uint64_t seed, int64_t per_class,
                              int32_t label, qb_progress *progress) {
-    QB_FREED char *class_folder = qb_path_join(cx, folder, qb_demo_class_name(label));
-    if (!class_folder) return cx->code;
+    QB_FREED char *class_folder = QB_NEW(cx, qb_path_join(cx, folder, qb_demo_class_name(label)));
     QB_TRY(qb_make_dirs(cx, class_folder));
     for (int64_t index = 0; index < per_class; index++) {
         QB_TRY(qb_check_cancel(cx));
@@ -63,12 +57,9 @@ qb_status qb_demo_write(qb_ctx *cx, const char *folder, uint64_t seed, int64_t p
         return qb_fail(cx, QB_STATUS_INVALID,
                        "demo images: number a class: expected 1..1000000, got %lld",
                        (long long)per_class);
-    qb_status status = QB_OK;
-    qb_progress progress;
+    QB_RELEASED(qb_progress_end) qb_progress progress = {0};
     qb_progress_begin(cx, &progress, "draw", "images", per_class * QB_DEMO_CLASSES);
     for (int32_t label = 0; label < QB_DEMO_CLASSES; label++)
-        QB_GO(write_class(cx, folder, seed, per_class, label, &progress));
-out:
-    qb_progress_end(&progress);
-    return status;
+        QB_TRY(write_class(cx, folder, seed, per_class, label, &progress));
+    return QB_OK;
 }

@@ -28,6 +28,7 @@ qb_status qb_engine_at(qb_ctx *cx, const qb_engine *engine, const qb_shape *shap
 qb_status qb_engine_at_profile(qb_ctx *cx, const qb_engine *engine, int32_t profile,
                                const qb_shape *shapes, const qb_engine **plan);
 void qb_engine_release(const qb_engine *plan); /* accepts NULL */
+QB_RELEASE_AT(const qb_engine, qb_engine_release)
 /* Plans that are kept at the moment, for any shapes but those of the engine itself. */
 int32_t qb_engine_n_plans(const qb_engine *engine);
 

@@ -31,6 +31,7 @@ qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text);
 /* Writes the file when an entry was added since it was loaded. Atomic. */
 qb_status qb_timings_save(qb_ctx *cx, const qb_timings *timings, const char *path);
 void qb_timings_free(qb_timings *timings); /* accepts NULL */
+QB_RELEASE_AT(qb_timings, qb_timings_free)
 
 /* How long a tactic took, by which of its algorithms. */
 typedef struct qb_timing {

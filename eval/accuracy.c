@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/gather.h"
 #include "calib/holdout.h"
 #include "eval/targets.h"
 #include "kernels/ref.h"
@@ -219,8 +218,7 @@ static qb_status create_scratch(qb_ctx *cx, const qb_stream_model *model, int32_
     int32_t n_outputs = 0;
     for (int32_t e = 0; e < c->n_engines; e++)
         if (model[e].graph->n_outputs > n_outputs) n_outputs = model[e].graph->n_outputs;
-    c->scratch = qb_alloc(cx, (size_t)workers, sizeof *c->scratch);
-    if (!c->scratch) return cx->code;
+    QB_TRY_NEW(cx, c->scratch = qb_alloc(cx, (size_t)workers, sizeof *c->scratch));
     for (int32_t i = 0; i < workers; i++) {
         scratch *s = &c->scratch[i];
         const size_t n = (size_t)n_outputs;
@@ -287,11 +285,10 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int
     const qb_value *scored = &model[0].graph->values[model[0].graph->outputs[logits[0]]];
     if (targets) QB_GO(qb_targets_check(cx, loader->dataset, targets));
     QB_GO(create_scratch(cx, model, workers, &c));
-    c.answer = qb_alloc(cx, (size_t)n_models * (size_t)c.count, sizeof *c.answer);
-    c.seen = qb_alloc(cx, (size_t)c.count, sizeof *c.seen);
-    index = qb_alloc(cx, (size_t)c.count, sizeof *index);
-    c.key = qb_alloc(cx, (size_t)c.count, sizeof *c.key);
-    if (!c.answer || !c.seen || !index || !c.key) QB_GO(cx->code);
+    QB_GO_NEW(cx, c.answer = qb_alloc(cx, (size_t)n_models * (size_t)c.count, sizeof *c.answer));
+    QB_GO_NEW(cx, c.seen = qb_alloc(cx, (size_t)c.count, sizeof *c.seen));
+    QB_GO_NEW(cx, index = qb_alloc(cx, (size_t)c.count, sizeof *index));
+    QB_GO_NEW(cx, c.key = qb_alloc(cx, (size_t)c.count, sizeof *c.key));
     const qb_stream_options stream = {.model = model,
                                       .n_models = n_models,
                                       .loader = loader,

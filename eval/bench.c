@@ -212,8 +212,7 @@ qb_status qb_bench_run(qb_ctx *cx, const qb_engine *engine, const void *const *i
                        const qb_bench_options *options, qb_bench *out) {
     const int32_t n = (options->streams > 0 ? options->streams : 1) * (options->n_others + 1);
     session shared = {.engine = engine, .inputs = inputs, .options = options};
-    QB_FREED stream *streams = qb_alloc(cx, (size_t)n, sizeof *streams);
-    if (!streams) return cx->code;
+    QB_FREED stream *streams = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *streams));
     qb_status status = run_streams(cx, &shared, streams, n);
     if (status == QB_OK) status = gather(cx, streams, n, out);
     for (stream *s = streams; s < streams + n; s++) {
@@ -281,8 +280,7 @@ qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *cons
     }
     for (int64_t run = 0; run < runs; run++)
         QB_GO(profile_run(cx, context, inputs, outputs, n_steps, run, one, &all));
-    *out = all;
-    all = (qb_bench_steps){0};
+    *out = QB_MOVE(all);
 out:
     qb_context_free(context);
     qb_outputs_free(engine, outputs);

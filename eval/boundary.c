@@ -1,7 +1,6 @@
 #include "eval/boundary.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct field {
     int32_t width, height, far; /* `far`: a distance that is too far */
@@ -67,19 +66,16 @@ qb_status qb_boundary_compare(qb_ctx *cx, const uint8_t *first, const uint8_t *s
                               qb_boundary *out) {
     const size_t n = (size_t)width * (size_t)height;
     const int32_t radius = (int32_t)ceil(0.0075 * hypot(width, height));
-    uint8_t *set = qb_alloc(cx, 2 * n, 1);
-    field f = {width, height, radius + 1, qb_alloc(cx, n, sizeof *f.down)};
-    const qb_status status = set && f.down ? QB_OK : cx->code;
-    for (int32_t y = 0; status == QB_OK && y < height; y++)
+    QB_FREED uint8_t *set = QB_NEW(cx, qb_alloc(cx, 2 * n, 1));
+    QB_FREED int32_t *down = QB_NEW(cx, qb_alloc(cx, n, sizeof *down));
+    field f = {width, height, radius + 1, down};
+    for (int32_t y = 0; y < height; y++)
         for (int32_t x = 0; x < width; x++) {
             const size_t i = (size_t)y * (size_t)width + (size_t)x;
             set[i] = is_border(first, first, width, height, x, y, value, ignored);
             set[n + i] = is_border(second, first, width, height, x, y, value, ignored);
         }
-    if (status == QB_OK) {
-        count(&f, set, set + n, radius, &out->first, &out->first_near);
-        count(&f, set + n, set, radius, &out->second, &out->second_near);
-    }
-    QB_FREE_ALL(f.down, set);
-    return status;
+    count(&f, set, set + n, radius, &out->first, &out->first_near);
+    count(&f, set + n, set, radius, &out->second, &out->second_near);
+    return QB_OK;
 }

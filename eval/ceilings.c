@@ -18,34 +18,26 @@ static qb_status make_graph(qb_ctx *cx, bool integer, qb_graph **out) {
                    weight = qb_shape_of(4, CHANNELS, CHANNELS, KERNEL, KERNEL),
                    result = qb_shape_of(4, 1, CHANNELS, SIDE - KERNEL + 1, SIDE - KERNEL + 1);
     const size_t bytes = (size_t)qb_shape_count(&weight) * sizeof(float);
-    char *ones = qb_alloc(cx, 1, bytes);
-    qb_graph *graph = NULL;
-    if (!ones) return cx->code;
-    qb_status status = qb_graph_create(cx, &graph);
-    if (status == QB_OK) {
-        const qb_dtype data = integer ? QB_DTYPE_U8 : QB_DTYPE_F32,
-                       kernel = integer ? QB_DTYPE_S8 : QB_DTYPE_F32;
-        memset(ones, integer ? 1 : 0, bytes);
-        int32_t in[2] = {qb_graph_add_value(cx, graph, "x", data, &image),
-                         qb_graph_add_constant(cx, graph, "w", kernel, &weight, ones)};
-        const int32_t y = qb_graph_add_value(cx, graph, "y", data, &result);
-        if (in[0] < 0 || in[1] < 0 || y < 0) status = cx->code;
-        if (status == QB_OK && integer) {
-            graph->values[in[0]].q = graph->values[y].q = u8;
-            graph->values[in[1]].q = s8;
-        }
-        if (status == QB_OK) status = qb_graph_add_input(cx, graph, in[0]);
-        if (status == QB_OK) status = qb_graph_add_output(cx, graph, y);
-        if (status == QB_OK &&
-            qb_graph_add_node(cx, graph, qb_op_find("Conv", ""), "conv", in, 2, &y, 1) < 0)
-            status = cx->code;
+    QB_FREED char *ones = QB_NEW(cx, qb_alloc(cx, 1, bytes));
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_TRY(qb_graph_create(cx, &graph));
+    const qb_dtype data = integer ? QB_DTYPE_U8 : QB_DTYPE_F32,
+                   kernel = integer ? QB_DTYPE_S8 : QB_DTYPE_F32;
+    memset(ones, integer ? 1 : 0, bytes);
+    int32_t in[2] = {qb_graph_add_value(cx, graph, "x", data, &image),
+                     qb_graph_add_constant(cx, graph, "w", kernel, &weight, ones)};
+    const int32_t y = qb_graph_add_value(cx, graph, "y", data, &result);
+    if (in[0] < 0 || in[1] < 0 || y < 0) return cx->code;
+    if (integer) {
+        graph->values[in[0]].q = graph->values[y].q = u8;
+        graph->values[in[1]].q = s8;
     }
-    qb_free(ones);
-    if (status == QB_OK)
-        *out = graph;
-    else
-        qb_graph_free(graph);
-    return status;
+    QB_TRY(qb_graph_add_input(cx, graph, in[0]));
+    QB_TRY(qb_graph_add_output(cx, graph, y));
+    if (qb_graph_add_node(cx, graph, qb_op_find("Conv", ""), "conv", in, 2, &y, 1) < 0)
+        return cx->code;
+    *out = QB_MOVE(graph);
+    return QB_OK;
 }
 
 /* The convolution's share of the fastest run. */

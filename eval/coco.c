@@ -102,8 +102,7 @@ static int by_pair_then_score(const void *a, const void *b) {
 
 static qb_status sort_objects(qb_ctx *cx, const qb_coco_objects *objects,
                               int (*compare)(const void *, const void *), order *out) {
-    out->at = qb_alloc(cx, objects->n, sizeof *out->at);
-    if (!out->at) return cx->code;
+    QB_TRY_NEW(cx, out->at = qb_alloc(cx, objects->n, sizeof *out->at));
     for (size_t i = 0; i < objects->n; i++)
         if (objects->item[i].image >= 0 && objects->item[i].category >= 0)
             out->at[out->n++] = &objects->item[i];
@@ -131,8 +130,7 @@ static double mask_iou(const qb_rle *d, const qb_rle *g, bool crowd) {
 
 static qb_status fill_mask_iou(qb_ctx *cx, matcher *m, const qb_coco_object *const *d, size_t n_d,
                                const qb_coco_object *const *g, size_t n_g) {
-    QB_FREED qb_rle *mask = qb_alloc(cx, n_d + n_g, sizeof *mask);
-    if (!mask) return cx->code;
+    QB_FREED qb_rle *mask = QB_NEW(cx, qb_alloc(cx, n_d + n_g, sizeof *mask));
     qb_status status = load_masks(cx, m, m->results, d, n_d, mask);
     if (status == QB_OK) status = load_masks(cx, m, &m->truth->objects, g, n_g, mask + n_d);
     for (size_t i = 0; i < n_d && status == QB_OK; i++)
@@ -294,19 +292,15 @@ static int by_score(const void *a, const void *b) {
 
 static qb_status create_matches(qb_ctx *cx, int32_t n_categories, size_t n_outcomes,
                                 size_t n_targets, qb_coco_matches **out) {
-    qb_coco_matches *m = qb_alloc(cx, 1, sizeof *m);
-    if (!m) return cx->code;
+    QB_RELEASED(qb_coco_matches_free_at)
+    qb_coco_matches *m = QB_NEW(cx, qb_alloc(cx, 1, sizeof *m));
     const size_t n = (size_t)n_categories + 1;
     m->n_categories = n_categories;
-    m->outcome = qb_alloc(cx, n_outcomes, sizeof *m->outcome);
-    m->target = qb_alloc(cx, n_targets, sizeof *m->target);
-    m->first_outcome = qb_alloc(cx, n, sizeof *m->first_outcome);
-    m->first_target = qb_alloc(cx, n, sizeof *m->first_target);
-    if (!m->outcome || !m->target || !m->first_outcome || !m->first_target) {
-        qb_coco_matches_free(m);
-        return cx->code;
-    }
-    *out = m;
+    QB_TRY_NEW(cx, m->outcome = qb_alloc(cx, n_outcomes, sizeof *m->outcome));
+    QB_TRY_NEW(cx, m->target = qb_alloc(cx, n_targets, sizeof *m->target));
+    QB_TRY_NEW(cx, m->first_outcome = qb_alloc(cx, n, sizeof *m->first_outcome));
+    QB_TRY_NEW(cx, m->first_target = qb_alloc(cx, n, sizeof *m->first_target));
+    *out = QB_MOVE(m);
     return QB_OK;
 }
 
@@ -324,8 +318,7 @@ qb_status qb_coco_match(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects 
         qsort(m.out->outcome + m.out->first_outcome[c],
               m.out->first_outcome[c + 1] - m.out->first_outcome[c], sizeof *m.out->outcome,
               by_score);
-    *out = m.out;
-    m.out = NULL;
+    *out = QB_MOVE(m.out);
 out:
     qb_coco_matches_free(m.out);
     QB_FREE_ALL(d.at, g.at, m.iou, m.taken);
@@ -442,8 +435,7 @@ static qb_status create_curve(qb_ctx *cx, const qb_coco_matches *m, curve *c) {
         const size_t n = m->first_outcome[k + 1] - m->first_outcome[k];
         if (n > most) most = n;
     }
-    double *memory = qb_alloc(cx, 2 * most + 1, sizeof *memory);
-    if (!memory) return cx->code;
+    double *memory = QB_NEW(cx, qb_alloc(cx, 2 * most + 1, sizeof *memory));
     *c = (curve){memory, memory + most, 0};
     return QB_OK;
 }

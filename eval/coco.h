@@ -48,6 +48,7 @@ typedef enum qb_coco_kind { QB_COCO_BOXES, QB_COCO_MASKS, QB_COCO_KEYPOINTS } qb
 qb_status qb_coco_match(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *results,
                         qb_coco_kind kind, qb_coco_matches **out);
 void qb_coco_matches_free(qb_coco_matches *matches); /* accepts NULL */
+QB_RELEASE_AT(qb_coco_matches, qb_coco_matches_free)
 
 /* Scores over all categories, and of each (`each`: [n_categories] or NULL). `weight` tells how
  * often an image counts ([n_images]; NULL: once), as a bootstrap sample has it; the number is that

@@ -7,7 +7,6 @@
 #include "engine/backends.h"
 #include "eval/bench.h"
 #include "eval/compare_internal.h"
-#include "eval/evaluation_set.h"
 #include "eval/layers.h"
 #include "eval/part.h"
 #include "eval/warnings.h"
@@ -22,20 +21,40 @@ static qb_build_spec spec_of_row(const qb_compare_options *o, const qb_row_engin
     return spec;
 }
 
+/* The models that answer the same samples: each as a graph with the value to score exposed, before
+ * a final Softmax or ArgMax (see qb_expose_logits), or beside engine files the output. */
+typedef struct evaluation_set {
+    int32_t n;
+    qb_graph **graph;
+    qb_stream_model *model; /* of those graphs */
+    int32_t *logits;        /* the output to score */
+} evaluation_set;
+
+static void evaluation_set_release(evaluation_set *set) {
+    for (int32_t i = 0; set->graph && i < set->n; i++) qb_graph_free(set->graph[i]);
+    QB_FREE_ALL(set->graph, set->model, set->logits);
+}
+
 static qb_status add_candidates(qb_ctx *cx, const qb_compare_options *o,
-                                const qb_row_engines *engines, qb_evaluation_set *set) {
+                                const qb_row_engines *engines, evaluation_set *set) {
+    const size_t n = (size_t)o->n_candidates;
     bool files = false;
+    QB_TRY_NEW(cx, set->graph = qb_alloc(cx, n, sizeof *set->graph));
+    QB_TRY_NEW(cx, set->model = qb_alloc(cx, n, sizeof *set->model));
+    QB_TRY_NEW(cx, set->logits = qb_alloc(cx, n, sizeof *set->logits));
     for (int32_t i = 0; i < o->n_candidates; i++) files = files || o->candidate[i].file;
     if (files)
         qb_info(cx, "with an engine file: outputs are compared as they are, after a Softmax");
     for (int32_t i = 0; i < o->n_candidates; i++) {
         const qb_candidate *c = &o->candidate[i];
-        const qb_stream_model model = {.graph = c->graph,
-                                       .file = c->file,
-                                       .spec = spec_of_row(o, engines, i),
-                                       .devices = c->devices,
-                                       .name = c->precision};
-        QB_TRY(qb_evaluation_set_add(cx, set, &model, files));
+        QB_TRY((files ? qb_expose_output : qb_expose_logits)(cx, c->graph, &set->graph[i],
+                                                             &set->logits[i]));
+        set->model[i] = (qb_stream_model){.graph = set->graph[i],
+                                          .file = c->file,
+                                          .spec = spec_of_row(o, engines, i),
+                                          .devices = c->devices,
+                                          .name = c->precision};
+        set->n++;
     }
     return QB_OK;
 }
@@ -46,6 +65,10 @@ typedef struct observer {
     void *state;
     int32_t n_outputs; /* of the model itself; what is exposed comes after them */
 } observer;
+
+static void observer_release(observer *o) {
+    if (o->task) o->task->close(o->state);
+}
 
 static qb_status observe(qb_ctx *cx, void *user, int32_t engine, int64_t index,
                          const qb_tensor *output, int32_t n) {
@@ -89,31 +112,26 @@ static qb_status name_task(qb_ctx *cx, const qb_compare_options *o, const qb_tas
 
 static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
                                   const qb_row_engines *engines, qb_run *run) {
-    QB_RELEASED(qb_evaluation_set_release) qb_evaluation_set set = {0};
+    QB_RELEASED(observer_release) observer watching = {0};
+    QB_RELEASED(evaluation_set_release) evaluation_set set = {0};
     QB_RELEASED(qb_answers_release) qb_answers answers = {0};
-    observer watching = {0};
-    qb_status status = QB_OK;
     qb_collect_options collect = {.loader = &o->loader,
                                   .workers = o->workers > 0 ? o->workers : qb_threads(cx),
                                   .targets = has_tensors(o->targets) ? NULL : o->targets,
                                   .user = &watching};
-    QB_GO(open_task(cx, o, &watching));
+    QB_TRY(open_task(cx, o, &watching));
     if (watching.task) collect.outputs = observe;
-    QB_GO(qb_evaluation_set_create(cx, o->n_candidates, &set));
-    QB_GO(add_candidates(cx, o, engines, &set));
-    QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
+    QB_TRY(add_candidates(cx, o, engines, &set));
+    QB_TRY(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
     /* A list of boxes may have the shape of a classifier's scores. */
     if (watching.task) answers.kind = QB_OUTPUT_TENSOR;
-    if (o->part) QB_GO(qb_part_pack(cx, o, &answers, watching.task, watching.state, o->part));
-    QB_GO(qb_score_fill(cx, &answers, run));
-    QB_GO(name_task(cx, o, watching.task, answers.kind, run));
-    if (watching.task) QB_GO(watching.task->finish(cx, watching.state, run));
-    QB_GO(qb_worst_fill(cx, o, &answers, watching.task, watching.state, run));
+    if (o->part) QB_TRY(qb_part_pack(cx, o, &answers, watching.task, watching.state, o->part));
+    QB_TRY(qb_score_fill(cx, &answers, run));
+    QB_TRY(name_task(cx, o, watching.task, answers.kind, run));
+    if (watching.task) QB_TRY(watching.task->finish(cx, watching.state, run));
+    QB_TRY(qb_worst_fill(cx, o, &answers, watching.task, watching.state, run));
     const bool drawn = watching.task && watching.task->illustrate; /* on them */
-    QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, (drawn ? 4 : 1) * o->thumbnail, run));
-out:
-    if (watching.task) watching.task->close(watching.state);
-    return status;
+    return qb_thumbnails_fill(cx, o->loader.dataset, (drawn ? 4 : 1) * o->thumbnail, run);
 }
 
 /* ---- environment ---- */
@@ -174,29 +192,25 @@ qb_status qb_compare_accuracy(qb_ctx *cx, const qb_compare_options *options, qb_
     QB_TRY(create_run(cx, options, &run));
     QB_TRY(fill_environment(cx, options, run));
     QB_TRY(measure_accuracy(cx, options, NULL, run));
-    *out = run;
-    run = NULL;
+    *out = QB_MOVE(run);
     return QB_OK;
 }
 
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {
     qb_compare_options o = *options;
     if (o.batch < 1) o.batch = 1;
-    qb_run *run;
-    qb_row_engines *engines = NULL;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
+    QB_RELEASED(qb_row_engines_free_at) qb_row_engines *engines = NULL;
     QB_TRY(create_run(cx, &o, &run));
-    qb_status status = fill_environment(cx, &o, run);
-    if (status == QB_OK) status = qb_row_engines_build(cx, &o, &engines);
-    if (status == QB_OK) status = measure_accuracy(cx, &o, engines, run);
-    if (status == QB_OK) status = measure_layers(cx, &o, engines, run);
-    if (status == QB_OK && o.before_latency) status = o.before_latency(cx, o.user);
-    if (status == QB_OK && !o.no_latency) status = qb_timing_fill(cx, &o, engines, run);
-    qb_row_engines_free(engines);
-    if (status == QB_OK && o.layers) status = qb_ceilings_measure(cx, run->threads, &run->ceilings);
-    if (status == QB_OK) status = qb_warnings_derive(cx, run);
-    if (status == QB_OK)
-        *out = run;
-    else
-        qb_run_free(run);
-    return status;
+    QB_TRY(fill_environment(cx, &o, run));
+    QB_TRY(qb_row_engines_build(cx, &o, &engines));
+    QB_TRY(measure_accuracy(cx, &o, engines, run));
+    QB_TRY(measure_layers(cx, &o, engines, run));
+    if (o.before_latency) QB_TRY(o.before_latency(cx, o.user));
+    if (!o.no_latency) QB_TRY(qb_timing_fill(cx, &o, engines, run));
+    qb_row_engines_free(QB_MOVE(engines)); /* the ceilings are the machine's alone */
+    if (o.layers) QB_TRY(qb_ceilings_measure(cx, run->threads, &run->ceilings));
+    QB_TRY(qb_warnings_derive(cx, run));
+    *out = QB_MOVE(run);
+    return QB_OK;
 }

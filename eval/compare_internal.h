@@ -18,6 +18,7 @@ qb_status qb_picture_text(qb_ctx *cx, const char *name, const qb_image *image, c
 typedef struct qb_row_engines qb_row_engines;
 qb_status qb_row_engines_build(qb_ctx *cx, const qb_compare_options *options, qb_row_engines **out);
 void qb_row_engines_free(qb_row_engines *engines); /* accepts NULL */
+QB_RELEASE_AT(qb_row_engines, qb_row_engines_free)
 const qb_engine *qb_row_engine(const qb_row_engines *engines, int32_t row);
 /* Latency of every row, and throughput at the batches asked for. */
 qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_row_engines *engines,

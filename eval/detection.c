@@ -13,19 +13,14 @@
 #include "eval/decoders.def"
 #undef X
 
-static const qb_box_decoder *const decoders[] = {
+const qb_box_decoder *const qb_box_decoders[] = {
 #define X(name) &qb_box_decoder_##name,
 #include "eval/decoders.def"
 #undef X
-};
-enum { DECODERS = sizeof decoders / sizeof *decoders };
+    NULL};
+enum { DECODERS = sizeof qb_box_decoders / sizeof *qb_box_decoders - 1 };
 
 const char *const qb_box_words[] = {"xyxy", "xywh", "cxcywh", "yxyx", NULL};
-
-const qb_box_decoder *const *qb_box_decoders(int32_t *n) {
-    *n = DECODERS;
-    return decoders;
-}
 
 /* The longest of the words between spaces that the text holds; 0: none. */
 static size_t holds(const char *text, const char *words) {
@@ -48,16 +43,16 @@ qb_status qb_box_decoder_find(qb_ctx *cx, const char *name, const qb_box_decoder
         small[n] = (char)tolower((unsigned char)name[n]);
     small[n] = '\0';
     for (int i = 0; i < DECODERS; i++) {
-        words[i] = decoders[i]->name;
+        words[i] = qb_box_decoders[i]->name;
         if (strcmp(small, words[i]) == 0) {
-            *out = decoders[i];
+            *out = qb_box_decoders[i];
             return QB_OK;
         }
-        const size_t own = holds(small, words[i]), other = holds(small, decoders[i]->words);
+        const size_t own = holds(small, words[i]), other = holds(small, qb_box_decoders[i]->words);
         const size_t most = own > other ? own : other;
         if (most <= longest) continue;
         longest = most;
-        *out = decoders[i];
+        *out = qb_box_decoders[i];
     }
     if (longest > 0) return QB_OK;
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s", qb_word_error(words, name, text, sizeof text));
@@ -65,7 +60,7 @@ qb_status qb_box_decoder_find(qb_ctx *cx, const char *name, const qb_box_decoder
 
 const qb_box_decoder *qb_box_decoder_guess(const qb_decode *in) {
     for (int i = 0; i < DECODERS; i++)
-        if (decoders[i]->classes(in) > 0) return decoders[i];
+        if (qb_box_decoders[i]->classes(in) > 0) return qb_box_decoders[i];
     return NULL;
 }
 
@@ -82,10 +77,7 @@ void qb_detect_settings_default(qb_detect_settings *s) {
                               .variance = {0.1, 0.2}};
 }
 
-void qb_detect_settings_release(qb_detect_settings *s) {
-    qb_free(s->category_id);
-    s->category_id = NULL;
-}
+void qb_detect_settings_release(qb_detect_settings *s) { qb_free(QB_MOVE(s->category_id)); }
 
 /* ---- lists ---- */
 
@@ -143,25 +135,18 @@ static size_t suppress(const qb_detections *list, double iou, size_t most, ranke
 }
 
 qb_status qb_nms(qb_ctx *cx, double iou, bool across, size_t most, qb_detections *list) {
-    qb_detections best = {0};
-    ranked *order = qb_alloc(cx, list->n, sizeof *order);
-    qb_status status = order ? QB_OK : cx->code;
-    if (!order) return status;
+    QB_RELEASED(qb_detections_release) qb_detections best = {0};
+    QB_FREED ranked *order = QB_NEW(cx, qb_alloc(cx, list->n, sizeof *order));
     for (size_t i = 0; i < list->n; i++)
         order[i] = (ranked){list->item[i].score, i, across ? 0 : list->item[i].label};
     qsort(order, list->n, sizeof *order, by_label);
     size_t kept = suppress(list, iou, most, order);
     qsort(order, kept, sizeof *order, by_score);
     if (most > 0 && kept > most) kept = most;
-    for (size_t i = 0; i < kept && status == QB_OK; i++)
-        status = qb_detections_add(cx, &best, &list->item[order[i].place]);
-    qb_free(order);
-    if (status != QB_OK) {
-        qb_detections_release(&best);
-        return status;
-    }
+    for (size_t i = 0; i < kept; i++)
+        QB_TRY(qb_detections_add(cx, &best, &list->item[order[i].place]));
     qb_detections_release(list);
-    *list = best;
+    *list = QB_MOVE(best);
     return QB_OK;
 }
 

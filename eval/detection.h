@@ -99,7 +99,7 @@ typedef struct qb_box_decoder {
     qb_status (*decode)(qb_ctx *cx, const qb_decode *in);
 } qb_box_decoder;
 
-const qb_box_decoder *const *qb_box_decoders(int32_t *n);
+extern const qb_box_decoder *const qb_box_decoders[]; /* ends with NULL */
 /* By the longest name or word that the text holds, in any case ("YOLOv8n-seg"). An error lists the
  * known ones and the nearest. */
 qb_status qb_box_decoder_find(qb_ctx *cx, const char *name, const qb_box_decoder **out);

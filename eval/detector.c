@@ -6,13 +6,13 @@ qb_status qb_detector_guess(qb_ctx *cx, const qb_graph *graph, const qb_detector
                             const qb_box_decoder **out, int32_t *classes) {
     qb_detect_settings settings = *hints->settings;
     const size_t n = (size_t)graph->n_outputs;
-    QB_FREED qb_tensor *output = qb_alloc(cx, n, sizeof *output);
-    QB_FREED const char **name = qb_alloc(cx, n, sizeof *name);
-    QB_FREED bool *whole = qb_alloc(cx, n, sizeof *whole);
+    QB_FREED qb_tensor *output = QB_NEW(cx, qb_alloc(cx, n, sizeof *output));
+    QB_FREED const char **name = QB_NEW(cx, qb_alloc(cx, n, sizeof *name));
+    QB_FREED bool *whole = QB_NEW(cx, qb_alloc(cx, n, sizeof *whole));
     settings.decoder = NULL;
     *out = NULL;
     if (classes) *classes = 0;
-    for (size_t i = 0; output && name && whole && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const qb_value *value = &graph->values[graph->outputs[i]];
         output[i] = qb_tensor_of(QB_DTYPE_F32, value->shape, NULL);
         name[i] = value->name;
@@ -27,12 +27,11 @@ qb_status qb_detector_guess(qb_ctx *cx, const qb_graph *graph, const qb_detector
                           .height = hints->height,
                           .n_labels = hints->n_labels,
                           .top_id = hints->top_id};
-    const qb_status status = output && name && whole ? QB_OK : cx->code;
-    if (status == QB_OK) *out = qb_box_decoder_guess(&in);
+    *out = qb_box_decoder_guess(&in);
     if (*out && hints->sure && (*out)->is_vague && (*out)->is_vague(&in)) *out = NULL;
     if (classes && *out && (*out)->classes(&in) < QB_CLASSES_NOT_TOLD)
         *classes = (*out)->classes(&in);
-    return status;
+    return QB_OK;
 }
 
 qb_class_rule qb_detector_class_rule(const qb_coco *truth, int32_t told, int32_t seen) {

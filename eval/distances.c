@@ -210,8 +210,7 @@ qb_status qb_distances_decode(qb_ctx *cx, const qb_decode *in, const qb_distance
                        "decoder %s: %lld boxes are not the cells of an input of %d x %d: name "
                        "detection.strides",
                        in->settings->decoder->name, (long long)cells, in->width, in->height);
-    QB_FREED float *own = qb_alloc(cx, (size_t)h->classes, sizeof *own);
-    if (!own) return cx->code;
+    QB_FREED float *own = QB_NEW(cx, qb_alloc(cx, (size_t)h->classes, sizeof *own));
     const level coarsest = level_of(in, h, levels - 1);
     const bool pixels = in_pixels(in, h, &coarsest, &grid);
     for (int32_t k = 0; k < levels; k++) {

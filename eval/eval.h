@@ -63,7 +63,7 @@ typedef struct qb_metric {
 } qb_metric;
 #define QB_OUTPUT_ANSWER (QB_OUTPUT_CLASSES | QB_OUTPUT_CLASS)
 #define QB_OUTPUT_ANY (QB_OUTPUT_CLASSES | QB_OUTPUT_IMAGE | QB_OUTPUT_TENSOR)
-const qb_metric *const *qb_metrics(int32_t *n);
+extern const qb_metric *const qb_metrics[]; /* ends with NULL */
 const qb_metric *qb_metric_find(const char *name);
 /* Not measured, and a value without an interval. */
 qb_estimate qb_estimate_none(void);

@@ -79,10 +79,7 @@ static qb_status build_alone(qb_ctx *cx, const survey *s, const qb_candidate *c,
         l->in[i] = observed_named(s->reference, qb_engine_input_name(l->alone, i));
         known = l->in[i] >= 0;
     }
-    if (!known) {
-        qb_engine_free(l->alone);
-        l->alone = NULL;
-    }
+    if (!known) qb_engine_free(QB_MOVE(l->alone));
 out:
     qb_graph_free(graph);
     if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) return status;
@@ -146,12 +143,11 @@ static qb_status survey_init(qb_ctx *cx, const qb_candidate *reference, const qb
                   n_integer = qb_engine_n_observed(s->integer),
                   n_steps = qb_engine_n_steps(s->integer);
     const int32_t outputs = qb_engine_n_outputs(s->reference) + qb_engine_n_outputs(s->integer);
-    s->layer = qb_alloc(cx, (size_t)n_steps, sizeof *s->layer);
-    s->layer_of = qb_alloc(cx, (size_t)n_integer, sizeof *s->layer_of);
-    s->offset = qb_alloc(cx, (size_t)n_float, sizeof *s->offset);
-    s->size = qb_alloc(cx, (size_t)n_float, sizeof *s->size);
-    s->no_outputs = qb_alloc(cx, (size_t)outputs, sizeof *s->no_outputs);
-    if (!s->layer || !s->layer_of || !s->offset || !s->size || !s->no_outputs) return cx->code;
+    QB_TRY_NEW(cx, s->layer = qb_alloc(cx, (size_t)n_steps, sizeof *s->layer));
+    QB_TRY_NEW(cx, s->layer_of = qb_alloc(cx, (size_t)n_integer, sizeof *s->layer_of));
+    QB_TRY_NEW(cx, s->offset = qb_alloc(cx, (size_t)n_float, sizeof *s->offset));
+    QB_TRY_NEW(cx, s->size = qb_alloc(cx, (size_t)n_float, sizeof *s->size));
+    QB_TRY_NEW(cx, s->no_outputs = qb_alloc(cx, (size_t)outputs, sizeof *s->no_outputs));
     for (int32_t i = 0; i < n_integer; i++) s->layer_of[i] = -1;
     for (int32_t i = 0; i < n_steps; i++) QB_TRY(add_layer(cx, s, c, i));
     for (int32_t i = 0; i < n_float; i++) {
@@ -166,11 +162,10 @@ static qb_status survey_init(qb_ctx *cx, const qb_candidate *reference, const qb
 }
 
 static qb_status bench_init(qb_ctx *cx, const survey *s, bench *b) {
-    b->values = qb_alloc_aligned(cx, (size_t)s->total, sizeof *b->values);
-    b->scratch = qb_alloc_aligned(cx, (size_t)s->largest, sizeof *b->scratch);
-    b->alone = qb_alloc(cx, (size_t)s->n_layers, sizeof(qb_context *));
-    b->sum = qb_alloc(cx, (size_t)s->n_layers, sizeof *b->sum);
-    if (!b->values || !b->scratch || !b->alone || !b->sum) return cx->code;
+    QB_TRY_NEW(cx, b->values = qb_alloc_aligned(cx, (size_t)s->total, sizeof *b->values));
+    QB_TRY_NEW(cx, b->scratch = qb_alloc_aligned(cx, (size_t)s->largest, sizeof *b->scratch));
+    QB_TRY_NEW(cx, b->alone = qb_alloc(cx, (size_t)s->n_layers, sizeof(qb_context *)));
+    QB_TRY_NEW(cx, b->sum = qb_alloc(cx, (size_t)s->n_layers, sizeof *b->sum));
     for (int32_t i = 0; i < s->n_layers; i++) {
         b->sum[i].low = INFINITY;
         b->sum[i].high = -INFINITY;
@@ -355,8 +350,7 @@ static qb_status describe(qb_ctx *cx, const survey *s, const layer *l, const sum
 
 static qb_status fill(qb_ctx *cx, const survey *s, qb_run_row *row) {
     double all = 0;
-    row->layer = qb_alloc(cx, (size_t)s->n_layers, sizeof *row->layer);
-    if (!row->layer) return cx->code;
+    QB_TRY_NEW(cx, row->layer = qb_alloc(cx, (size_t)s->n_layers, sizeof *row->layer));
     for (int32_t i = 0; i < s->n_layers; i++) {
         const sums sum = merged(s, i);
         qb_run_layer *out = &row->layer[row->n_layers++];
@@ -378,8 +372,7 @@ qb_status qb_layers_measure(qb_ctx *cx, const qb_candidate *reference,
     qb_status status = QB_OK;
     QB_GO(survey_init(cx, reference, quantized, loader, &s));
     if (s.n_layers == 0) goto out;
-    s.bench = qb_alloc(cx, (size_t)workers, sizeof *s.bench);
-    if (!s.bench) QB_GO(cx->code);
+    QB_GO_NEW(cx, s.bench = qb_alloc(cx, (size_t)workers, sizeof *s.bench));
     for (int32_t w = 0; w < workers; w++) QB_GO(bench_init(cx, &s, &s.bench[w]));
     const qb_engine *engines[] = {s.reference, s.integer};
     const qb_stream_options stream = {.engine = engines,

@@ -32,7 +32,6 @@ qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, in
     QB_TRY(qb_graph_clone(cx, graph, &copy));
     *logits = copy->n_outputs;
     QB_TRY(qb_graph_add_output(cx, copy, qb_graph_find_value(copy, name)));
-    *out = copy;
-    copy = NULL;
+    *out = QB_MOVE(copy);
     return QB_OK;
 }

@@ -64,18 +64,14 @@ static qb_status compare(qb_ctx *cx, void *user, int32_t graph, int64_t index,
         const qb_shape *shape = &output[o].desc.shape;
         const size_t bytes = (size_t)qb_shape_count(shape) * sizeof **wanted;
         if (graph == 0) {
-            wanted[o] = qb_alloc(cx, bytes + 1, 1);
-            if (!wanted[o]) return cx->code;
+            QB_TRY_NEW(cx, wanted[o] = qb_alloc(cx, bytes + 1, 1));
             memcpy(wanted[o], output[o].data, bytes);
         } else {
             qb_judged_compare(value, shape, wanted[o], output[o].data, error, signal);
             error += value->n_parts;
             signal += value->n_parts;
         }
-        if (graph == c->n - 1) {
-            qb_free(wanted[o]);
-            wanted[o] = NULL;
-        }
+        if (graph == c->n - 1) qb_free(QB_MOVE(wanted[o]));
     }
     return QB_OK;
 }
@@ -144,26 +140,23 @@ static qb_status add_method(qb_ctx *cx, const qb_quant_options *quant, const qb_
 qb_status qb_score_methods(qb_ctx *cx, const void *quant, const qb_graph *graph,
                            const qb_table *table, const qb_calib_options *options,
                            qb_method_scores *out) {
-    comparison c;
-    qb_status status = comparison_create(cx, graph, table->n_methods, options, &c);
-    for (int32_t m = 0; status == QB_OK && m < table->n_methods; m++)
-        status = add_method(cx, quant, table, m, graph, options, &c);
-    if (status == QB_OK) status = comparison_run(cx, &c, options, out);
-    comparison_release(&c);
-    return status;
+    QB_RELEASED(comparison_release) comparison c = {0};
+    QB_TRY(comparison_create(cx, graph, table->n_methods, options, &c));
+    for (int32_t m = 0; m < table->n_methods; m++)
+        QB_TRY(add_method(cx, quant, table, m, graph, options, &c));
+    return comparison_run(cx, &c, options, out);
 }
 
 qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *quantized,
                          const qb_calib_options *options, qb_graph_score *out) {
     QB_RELEASED(comparison_release) comparison c = {0};
     qb_method_scores scores = {0};
-    qb_status status = comparison_create(cx, reference, 1, options, &c);
-    if (status == QB_OK) status = comparison_add(cx, &c, quantized, options);
-    if (status == QB_OK) status = comparison_run(cx, &c, options, &scores);
-    if (status == QB_OK)
-        *out = (qb_graph_score){.sqnr_db = scores.sqnr_db[0],
-                                .agreement = scores.agreement[0],
-                                .samples = scores.samples,
-                                .err_square = scores.err_square};
-    return status;
+    QB_TRY(comparison_create(cx, reference, 1, options, &c));
+    QB_TRY(comparison_add(cx, &c, quantized, options));
+    QB_TRY(comparison_run(cx, &c, options, &scores));
+    *out = (qb_graph_score){.sqnr_db = scores.sqnr_db[0],
+                            .agreement = scores.agreement[0],
+                            .samples = scores.samples,
+                            .err_square = scores.err_square};
+    return QB_OK;
 }

@@ -7,20 +7,15 @@
 #include "eval/metrics.def"
 #undef QB_METRIC
 
-static const qb_metric *const metrics[] = {
+const qb_metric *const qb_metrics[] = {
 #define QB_METRIC(name) &qb_metric_##name,
 #include "eval/metrics.def"
 #undef QB_METRIC
-};
-
-const qb_metric *const *qb_metrics(int32_t *n) {
-    *n = (int32_t)(sizeof metrics / sizeof metrics[0]);
-    return metrics;
-}
+    NULL};
 
 const qb_metric *qb_metric_find(const char *name) {
-    for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
-        if (strcmp(metrics[i]->name, name) == 0) return metrics[i];
+    for (const qb_metric *const *m = qb_metrics; *m; m++)
+        if (strcmp((*m)->name, name) == 0) return *m;
     return NULL;
 }
 

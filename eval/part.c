@@ -421,8 +421,7 @@ out:
 }
 
 static qb_status merge(qb_ctx *cx, const qb_part *const *part, int32_t n, content *c, qb_run *run) {
-    qb_pack *pack = qb_alloc(cx, (size_t)n, sizeof *pack);
-    if (!pack) return cx->code;
+    qb_pack *pack = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *pack));
     for (int32_t k = 0; k < n; k++)
         pack[k] = (qb_pack){.cx = cx,
                             .name = part[k]->name,
@@ -450,8 +449,7 @@ qb_status qb_parts_merge(qb_ctx *cx, const qb_part *part, int32_t n, qb_run **ou
     QB_GO(merge(cx, order, part[0].shards, &c, run));
     QB_GO(qb_run_clean(cx, run));
     *shared = c.shared;
-    *out = run;
-    run = NULL;
+    *out = QB_MOVE(run);
 out:
     if (c.task && c.state) c.task->close(c.state);
     qb_answers_release(&c.answers);

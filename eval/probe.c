@@ -33,8 +33,7 @@ static qb_status repeat(qb_ctx *cx, const qb_value *input, const qb_tensor *samp
         shape->dim[0] = batch;
         times = (size_t)batch;
     }
-    *data = qb_alloc_aligned(cx, times, bytes + 1);
-    if (!*data) return cx->code;
+    QB_TRY_NEW(cx, *data = qb_alloc_aligned(cx, times, bytes + 1));
     for (size_t i = 0; i < times; i++) memcpy((uint8_t *)*data + i * bytes, sample->data, bytes);
     return QB_OK;
 }
@@ -42,9 +41,8 @@ static qb_status repeat(qb_ctx *cx, const qb_value *input, const qb_tensor *samp
 static qb_status take(qb_ctx *cx, const qb_graph *graph, const qb_batch *sample, int64_t batch,
                       qb_probe *probe) {
     probe->n = sample->n_inputs;
-    probe->shape = qb_alloc(cx, (size_t)probe->n, sizeof *probe->shape);
-    probe->data = qb_alloc(cx, (size_t)probe->n, sizeof *probe->data);
-    if (!probe->shape || !probe->data) return cx->code;
+    QB_TRY_NEW(cx, probe->shape = qb_alloc(cx, (size_t)probe->n, sizeof *probe->shape));
+    QB_TRY_NEW(cx, probe->data = qb_alloc(cx, (size_t)probe->n, sizeof *probe->data));
     for (int32_t i = 0; i < probe->n; i++)
         QB_TRY(repeat(cx, &graph->values[graph->inputs[i]], &sample->input[i], batch,
                       &probe->shape[i], &probe->data[i]));
@@ -61,7 +59,6 @@ qb_status qb_probe_load(qb_ctx *cx, const qb_graph *graph, const qb_loader_optio
     QB_TRY(qb_loader_create(cx, &options, &l));
     QB_TRY(qb_loader_next(cx, l, &sample));
     QB_TRY(take(cx, graph, &sample, batch, &probe));
-    *out = probe;
-    probe = (qb_probe){0};
+    *out = QB_MOVE(probe);
     return QB_OK;
 }

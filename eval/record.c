@@ -141,8 +141,7 @@ static qb_status read_list(const reader *r, const qb_field *f, const json_t *val
         return bad(r, f->key, expected);
     }
     const size_t each = f->type == QB_FIELD_DOUBLES ? sizeof(double) : f->record->size;
-    void *list = qb_alloc(r->cx, n, each);
-    if (!list) return r->cx->code;
+    void *list = QB_NEW(r->cx, qb_alloc(r->cx, n, each));
     *(void **)at(object, f->offset) = list;
     *(int32_t *)at(object, f->count) = (int32_t)n;
     for (size_t i = 0; i < n; i++) QB_TRY(read_element(r, f, json_array_get(value, i), list, i));
@@ -184,8 +183,7 @@ qb_status qb_record_read(qb_ctx *cx, const char *name, const json_t *json, const
 
 static qb_status clean_text(qb_ctx *cx, char **slot) {
     if (!*slot || qb_text_is_clean(*slot)) return QB_OK;
-    char *clean = qb_text_clean(cx, *slot);
-    if (!clean) return cx->code;
+    char *clean = QB_NEW(cx, qb_text_clean(cx, *slot));
     qb_free(*slot);
     *slot = clean;
     return QB_OK;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_clean.h"
 #include "eval/eval.h"
 #include "eval/record_internal.h"
-#include "eval/run_internal.h"
 #include "eval/warnings.h"
 
 #define SCHEMA "qbench.compare/1"
@@ -168,13 +168,8 @@ RECORD(run, sizeof(R), MAY_OWN(TEXT, task), MAY_OWN(TEXT, made), MAY_OWN(TEXT, c
 /* ---- the structure ---- */
 
 qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
-    qb_run *run = qb_alloc(cx, 1, sizeof *run);
-    if (!run) return cx->code;
-    run->row = qb_alloc(cx, (size_t)n_rows, sizeof *run->row);
-    if (!run->row) {
-        qb_free(run);
-        return cx->code;
-    }
+    QB_FREED qb_run *run = QB_NEW(cx, qb_alloc(cx, 1, sizeof *run));
+    QB_TRY_NEW(cx, run->row = qb_alloc(cx, (size_t)n_rows, sizeof *run->row));
     run->n_rows = n_rows;
     run->ceilings = (qb_ceilings){NAN, NAN, NAN};
     run->disturbance = (qb_disturbance){NAN, NAN, NAN, {NAN, NAN}};
@@ -184,7 +179,7 @@ qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
         run->row[i].time = (qb_time_shares){NAN, NAN, NAN, NAN};
         run->row[i].latency.median_ci = run->row[i].latency.ratio_ci = (qb_interval){NAN, NAN};
     }
-    *out = run;
+    *out = QB_MOVE(run);
     return QB_OK;
 }
 
@@ -205,6 +200,11 @@ const qb_run_metric *qb_run_metric_find(const qb_run_row *row, const char *name)
     for (int32_t i = 0; i < row->n_metrics; i++)
         if (strcmp(row->metric[i].name, name) == 0) return &row->metric[i];
     return NULL;
+}
+
+double qb_run_metric_value(const qb_run_row *row, const char *name) {
+    const qb_run_metric *m = qb_run_metric_find(row, name);
+    return m ? m->value : NAN;
 }
 
 qb_interval qb_run_metric_ci(const qb_run_row *row, const char *name) {
@@ -229,7 +229,7 @@ static int spread_metrics(const qb_run *run, json_t *rows) {
             const qb_run_metric *m = &run->row[r].metric[i];
             json_t *row = json_array_get(rows, (size_t)r);
             if (qb_metric_find(m->name) || json_object_get(row, m->name)) continue;
-            json_t *value = isfinite(m->value) ? json_real(m->value) : json_null();
+            json_t *value = qb_json_finite(m->value);
             if (json_object_set_new(row, m->name, value) != 0) return -1;
         }
     return 0;
@@ -261,13 +261,11 @@ static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_
     if (!schema || strcmp(schema, SCHEMA) != 0)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: schema: expected %s, got %s", name, SCHEMA,
                        schema ? schema : "none");
-    QB_RELEASED(qb_run_free_at) qb_run *run = qb_alloc(cx, 1, sizeof *run);
-    if (!run) return cx->code;
+    QB_RELEASED(qb_run_free_at) qb_run *run = QB_NEW(cx, qb_alloc(cx, 1, sizeof *run));
     QB_TRY(qb_record_read(cx, name, root, &run_record, run));
     QB_TRY(qb_run_check(cx, name, run));
     QB_TRY(qb_warnings_derive(cx, run));
-    *out = run;
-    run = NULL;
+    *out = QB_MOVE(run);
     return QB_OK;
 }
 

@@ -222,6 +222,8 @@ qb_status qb_run_clean(qb_ctx *cx, qb_run *run);
 const char *qb_run_own_metric(const qb_run *run);
 /* A metric of a row by name; NULL when the record has none. */
 const qb_run_metric *qb_run_metric_find(const qb_run_row *row, const char *name);
+/* Its value; NaN when there is none. */
+double qb_run_metric_value(const qb_run_row *row, const char *name);
 /* Its interval; NaN when there is none. */
 qb_interval qb_run_metric_ci(const qb_run_row *row, const char *name);
 /* "airplane", or the number where the record has no name. `text` holds the number. */
@@ -248,6 +250,9 @@ qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path);
 qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out);
 /* The same from memory; `name` for messages. */
 qb_status qb_run_parse(qb_ctx *cx, const char *name, const char *text, size_t size, qb_run **out);
+/* Do the numbers of a record that was read fit each other? QB_STATUS_FORMAT with `name` (a file),
+ * row and key. */
+qb_status qb_run_check(qb_ctx *cx, const char *name, const qb_run *run);
 /* The JSON text, new memory. */
 qb_status qb_run_json(qb_ctx *cx, const qb_run *run, char **out);
 #endif

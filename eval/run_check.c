@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "eval/run_internal.h"
+#include "eval/run.h"
 
 enum { NAME_MAX_ESCAPED = 4 * PATH_MAX };
 

@@ -48,12 +48,11 @@ static qb_status warn_of_nan(qb_ctx *cx, const char *precision, const scorer *s,
 /* ---- metrics ---- */
 
 static qb_status fill_metrics(qb_ctx *cx, const scorer *s, qb_run_row *row) {
-    int32_t n_all;
-    const qb_metric *const *all = qb_metrics(&n_all);
-    row->metric = qb_alloc(cx, (size_t)n_all, sizeof *row->metric);
-    if (!row->metric) return cx->code;
-    for (int32_t i = 0; i < n_all; i++) {
-        const qb_metric *m = all[i];
+    size_t n = 0;
+    while (qb_metrics[n]) n++;
+    QB_TRY_NEW(cx, row->metric = qb_alloc(cx, n, sizeof *row->metric));
+    for (size_t i = 0; i < n; i++) {
+        const qb_metric *m = qb_metrics[i];
         const bool fits = (m->kinds & (unsigned)s->answers->kind) != 0;
         const qb_estimate e = fits ? m->value(s->answer, s->reference, s->n) : qb_estimate_none();
         qb_run_metric *out = &row->metric[row->n_metrics++];
@@ -159,8 +158,7 @@ static qb_status fill_classes(qb_ctx *cx, const scorer *s, qb_run_row *row) {
 /* Names of the classes that occur as label or answer in what the record holds. */
 static qb_status fill_names(qb_ctx *cx, const qb_labels *labels, qb_run *run) {
     if (!labels || labels->n < 1) return QB_OK;
-    QB_FREED bool *used = qb_alloc(cx, (size_t)labels->n, sizeof *used);
-    if (!used) return cx->code;
+    QB_FREED bool *used = QB_NEW(cx, qb_alloc(cx, (size_t)labels->n, sizeof *used));
     int32_t n = 0;
     for (int32_t r = 0; r < run->n_rows; r++) {
         const qb_run_row *row = &run->row[r];
@@ -176,15 +174,14 @@ static qb_status fill_names(qb_ctx *cx, const qb_labels *labels, qb_run *run) {
             }
     }
     for (int32_t c = 0; c < labels->n; c++) n += used[c];
-    run->class_name = qb_alloc(cx, (size_t)n, sizeof *run->class_name);
-    qb_status status = run->class_name ? QB_OK : cx->code;
-    for (int32_t c = 0; c < labels->n && status == QB_OK; c++) {
+    QB_TRY_NEW(cx, run->class_name = qb_alloc(cx, (size_t)n, sizeof *run->class_name));
+    for (int32_t c = 0; c < labels->n; c++) {
         if (!used[c]) continue;
         qb_run_class *class = &run->class_name[run->n_classes++];
         *class = (qb_run_class){c, qb_strdup(cx, labels->name[c])};
-        if (!class->name) status = cx->code;
+        if (!class->name) return cx->code;
     }
-    return status;
+    return QB_OK;
 }
 
 /* ---- the worst samples ---- */
@@ -237,27 +234,26 @@ static qb_status show(qb_ctx *cx, const qb_compare_options *o, const scorer *s, 
 
 static qb_status fill_worst(qb_ctx *cx, const qb_compare_options *o, const scorer *s, qb_run *run,
                             qb_run_row *row) {
-    QB_FREED candidate *list = qb_alloc(cx, (size_t)s->n, sizeof *list);
-    row->worst = qb_alloc(cx, WORST, sizeof *row->worst);
-    qb_status status = list && row->worst ? QB_OK : cx->code;
+    QB_FREED candidate *list = QB_NEW(cx, qb_alloc(cx, (size_t)s->n, sizeof *list));
+    QB_TRY_NEW(cx, row->worst = qb_alloc(cx, WORST, sizeof *row->worst));
     int64_t n = 0;
-    for (int64_t i = 0; i < s->n && status == QB_OK; i++) {
+    for (int64_t i = 0; i < s->n; i++) {
         const candidate c = candidate_of(s, i);
         if (c.changed || c.bad > -INFINITY) list[n++] = c;
     }
-    if (status == QB_OK) qsort(list, (size_t)n, sizeof *list, by_badness);
-    for (int64_t k = 0; k < n && k < WORST && status == QB_OK; k++) {
+    qsort(list, (size_t)n, sizeof *list, by_badness);
+    for (int64_t k = 0; k < n && k < WORST; k++) {
         const int64_t i = list[k].i;
         qb_run_worst *worst = &row->worst[row->n_worst++];
         *worst = (qb_run_worst){.answer = s->task ? -1 : s->answer[i].top1,
                                 .reference_answer = s->task ? -1 : s->reference[i].top1,
                                 .sqnr_db = list[k].sqnr};
-        status = show(cx, o, s, i, run, &worst->shown);
-        if (status == QB_OK && s->task)
-            status = s->task->illustrate(cx, s->state, s->row, s->answers->index[i],
-                                         &run->shown[worst->shown], worst);
+        QB_TRY(show(cx, o, s, i, run, &worst->shown));
+        if (s->task)
+            QB_TRY(s->task->illustrate(cx, s->state, s->row, s->answers->index[i],
+                                       &run->shown[worst->shown], worst));
     }
-    return status;
+    return QB_OK;
 }
 
 /* ---- a row ---- */
@@ -291,8 +287,7 @@ qb_status qb_score_fill(qb_ctx *cx, const qb_answers *answers, qb_run *run) {
     run->skipped = answers->stream.skipped;
     run->data_hash = answers->stream.data_hash;
     if (answers->key) {
-        run->sample_key = qb_alloc(cx, (size_t)answers->n, sizeof *run->sample_key);
-        if (!run->sample_key) return cx->code;
+        QB_TRY_NEW(cx, run->sample_key = qb_alloc(cx, (size_t)answers->n, sizeof *run->sample_key));
         memcpy(run->sample_key, answers->key, (size_t)answers->n * sizeof *run->sample_key);
         run->n_sample_keys = answers->n;
     }
@@ -305,8 +300,7 @@ qb_status qb_score_fill(qb_ctx *cx, const qb_answers *answers, qb_run *run) {
 
 qb_status qb_worst_fill(qb_ctx *cx, const qb_compare_options *options, const qb_answers *answers,
                         const qb_task *task, const void *state, qb_run *run) {
-    run->shown = qb_alloc(cx, (size_t)run->n_rows * WORST, sizeof *run->shown);
-    if (!run->shown) return cx->code;
+    QB_TRY_NEW(cx, run->shown = qb_alloc(cx, (size_t)run->n_rows * WORST, sizeof *run->shown));
     for (int32_t r = 1; r < run->n_rows; r++) {
         scorer s = scorer_of(answers, r);
         s.task = task && task->badness ? task : NULL;

@@ -40,16 +40,12 @@ qb_status qb_target_read(qb_ctx *cx, const qb_dataset *targets, int64_t index,
                        "targets: expected an output of 1 x %d x H x W, as images in %s",
                        qb_preprocess_channels(&pixels), qb_color_text(pixels.color));
     QB_TRY(qb_dataset_read(cx, targets, index, &image, NULL));
-    qb_status status = QB_OK;
     if (image.width != shape->dim[3] || image.height != shape->dim[2])
-        status =
-            qb_fail(cx, QB_STATUS_MISMATCH,
-                    "target '%s' is %dx%d pixels, the model's output %lldx%lld (width x height)",
-                    qb_dataset_sample_name(targets, index), image.width, image.height,
-                    (long long)shape->dim[3], (long long)shape->dim[2]);
-    else
-        status = qb_preprocess_image(cx, &pixels, &image, image.height, image.width, out);
-    return status;
+        return qb_fail(cx, QB_STATUS_MISMATCH,
+                       "target '%s' is %dx%d pixels, the model's output %lldx%lld (width x height)",
+                       qb_dataset_sample_name(targets, index), image.width, image.height,
+                       (long long)shape->dim[3], (long long)shape->dim[2]);
+    return qb_preprocess_image(cx, &pixels, &image, image.height, image.width, out);
 }
 
 double qb_target_error(const float *output, const float *target, const qb_preprocess *inputs,

@@ -63,7 +63,7 @@ typedef struct qb_task {
     void (*close)(void *state); /* accepts NULL */
 } qb_task;
 
-const qb_task *const *qb_tasks(int32_t *n);
+extern const qb_task *const qb_tasks[]; /* ends with NULL */
 /* The first one that fits, where nobody told it; NULL. */
 const qb_task *qb_task_guess(qb_ctx *cx, const qb_task_data *data);
 /* By its name, or by the last word of a sidecar's text ("face detection", "object-detection"). NULL

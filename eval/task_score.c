@@ -55,16 +55,15 @@ static qb_status add_row(qb_ctx *cx, const qb_task_scores *s, const double *valu
 }
 
 qb_status qb_task_score(qb_ctx *cx, const qb_task_scores *s, qb_run *run) {
-    int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
-    draws *d = run->points_only ? NULL : qb_alloc(cx, (size_t)s->n_engines, sizeof *d);
-    double(*value)[QB_TASK_METRICS] = qb_alloc(cx, (size_t)s->n_engines, sizeof *value);
-    qb_status status = weight && (d || run->points_only) && value ? QB_OK : cx->code;
-    for (int64_t i = 0; i < s->samples && status == QB_OK; i++) weight[i] = s->seen[i];
-    for (int32_t e = 0; e < s->n_engines && status == QB_OK; e++)
-        status = s->value(cx, s->state, e, weight, false, value[e]);
-    if (status == QB_OK && d) status = draw_all(cx, s, weight, d);
-    for (int32_t e = 0; e < s->n_engines && status == QB_OK; e++)
-        status = add_row(cx, s, value[e], value[0], d, e, &run->row[e]);
-    QB_FREE_ALL(weight, d, value);
-    return status;
+    QB_FREED int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
+    QB_FREED draws *d = run->points_only ? NULL : qb_alloc(cx, (size_t)s->n_engines, sizeof *d);
+    QB_FREED double(*value)[QB_TASK_METRICS] = qb_alloc(cx, (size_t)s->n_engines, sizeof *value);
+    if (!weight || (!d && !run->points_only) || !value) return cx->code;
+    for (int64_t i = 0; i < s->samples; i++) weight[i] = s->seen[i];
+    for (int32_t e = 0; e < s->n_engines; e++)
+        QB_TRY(s->value(cx, s->state, e, weight, false, value[e]));
+    if (d) QB_TRY(draw_all(cx, s, weight, d));
+    for (int32_t e = 0; e < s->n_engines; e++)
+        QB_TRY(add_row(cx, s, value[e], value[0], d, e, &run->row[e]));
+    return QB_OK;
 }

@@ -7,17 +7,12 @@
 #include "eval/tasks.def"
 #undef X
 
-static const qb_task *const tasks[] = {
+const qb_task *const qb_tasks[] = {
 #define X(name) &qb_task_##name,
 #include "eval/tasks.def"
 #undef X
-};
-enum { TASKS = sizeof tasks / sizeof *tasks };
-
-const qb_task *const *qb_tasks(int32_t *n) {
-    *n = TASKS;
-    return tasks;
-}
+    NULL};
+enum { TASKS = sizeof qb_tasks / sizeof *qb_tasks - 1 };
 
 void qb_task_settings_default(qb_task_settings *s) {
     *s = (qb_task_settings){.segment = {.threshold = 0.5}};
@@ -27,13 +22,12 @@ void qb_task_settings_default(qb_task_settings *s) {
 void qb_task_settings_release(qb_task_settings *s) {
     qb_detect_settings_release(&s->detect);
     qb_labels_release(&s->segment.classes);
-    qb_free(s->output);
-    s->output = NULL;
+    qb_free(QB_MOVE(s->output));
 }
 
 const qb_task *qb_task_guess(qb_ctx *cx, const qb_task_data *data) {
     for (int i = 0; i < TASKS; i++)
-        if (tasks[i]->fits && tasks[i]->fits(cx, data)) return tasks[i];
+        if (qb_tasks[i]->fits && qb_tasks[i]->fits(cx, data)) return qb_tasks[i];
     return NULL;
 }
 
@@ -48,7 +42,8 @@ static bool is_among(const char *word, const char *words) {
 
 static const qb_task *find_word(const char *word) {
     for (int i = 0; i < TASKS; i++)
-        if (strcmp(word, tasks[i]->name) == 0 || is_among(word, tasks[i]->words)) return tasks[i];
+        if (strcmp(word, qb_tasks[i]->name) == 0 || is_among(word, qb_tasks[i]->words))
+            return qb_tasks[i];
     return NULL;
 }
 
@@ -63,7 +58,7 @@ const qb_task *qb_task_find(const char *text) {
 qb_status qb_task_of_word(qb_ctx *cx, const char *word, const qb_task **out) {
     const char *names[TASKS + 1] = {NULL};
     char text[512];
-    for (int i = 0; i < TASKS; i++) names[i] = tasks[i]->name;
+    for (int i = 0; i < TASKS; i++) names[i] = qb_tasks[i]->name;
     *out = qb_task_find(word);
     if (*out) return QB_OK;
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "task: %s",
@@ -95,8 +90,7 @@ qb_status qb_run_class_score_add(qb_ctx *cx, qb_run_row *row, const char *name, 
     size_t capacity = (size_t)row->n_per_class;
     QB_TRY(qb_grow(cx, &row->per_class, &capacity, (size_t)row->n_per_class + 1,
                    sizeof *row->per_class));
-    char *copy = qb_strdup(cx, name);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_strdup(cx, name));
     row->per_class[row->n_per_class++] = (qb_run_class_score){copy, value, n};
     return QB_OK;
 }

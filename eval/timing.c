@@ -65,8 +65,7 @@ static qb_status timed_load(qb_ctx *cx, const qb_compare_options *o, const qb_ca
     for (int32_t i = 0; i < qb_engine_n_inputs(t->engine); i++)
         fits = fits && qb_shape_equal(&qb_engine_input(t->engine, i)->shape, &shapes[i]);
     if (!fits) {
-        qb_engine_free(t->engine);
-        t->engine = NULL;
+        qb_engine_free(QB_MOVE(t->engine));
     } else if (qb_engine_threads(t->engine) != threads) {
         qb_warn(cx, "%s was built for %d threads, the others run in %d", c->precision,
                 qb_engine_threads(t->engine), threads);
@@ -88,10 +87,9 @@ static qb_status timed_start(qb_ctx *cx, timed *t) {
     if (!t->engine) return QB_OK;
     QB_TRY(qb_context_create(cx, t->engine, &t->context));
     const int32_t n = qb_engine_n_outputs(t->engine);
-    t->output = qb_alloc(cx, (size_t)n, sizeof *t->output);
-    t->ms = qb_alloc(cx, RUNS_MAX, sizeof *t->ms);
-    t->round = qb_alloc(cx, RUNS_MAX, sizeof *t->round);
-    if (!t->output || !t->ms || !t->round) return cx->code;
+    QB_TRY_NEW(cx, t->output = qb_alloc(cx, (size_t)n, sizeof *t->output));
+    QB_TRY_NEW(cx, t->ms = qb_alloc(cx, RUNS_MAX, sizeof *t->ms));
+    QB_TRY_NEW(cx, t->round = qb_alloc(cx, RUNS_MAX, sizeof *t->round));
     for (int32_t i = 0; i < n; i++) {
         t->output[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(qb_engine_output(t->engine, i)));
         if (!t->output[i]) return cx->code;
@@ -101,8 +99,7 @@ static qb_status timed_start(qb_ctx *cx, timed *t) {
 
 static qb_status timing_build(qb_ctx *cx, const qb_compare_options *o, int64_t batch, timing *t) {
     t->n = o->n_candidates;
-    t->item = qb_alloc(cx, (size_t)t->n, sizeof *t->item);
-    if (!t->item) return cx->code;
+    QB_TRY_NEW(cx, t->item = qb_alloc(cx, (size_t)t->n, sizeof *t->item));
     QB_TRY(qb_probe_load(cx, o->candidate[0].graph, &o->loader, batch, &t->probe));
     qb_progress progress;
     qb_progress_begin(cx, &progress, "build", "engines", t->n);
@@ -136,16 +133,12 @@ static qb_status misfit(qb_ctx *cx, const qb_candidate *c, const timing *t, int6
 }
 
 qb_status qb_row_engines_build(qb_ctx *cx, const qb_compare_options *options, timing **out) {
-    timing *t = qb_alloc(cx, 1, sizeof *t);
-    if (!t) return cx->code;
-    qb_status status = timing_build(cx, options, options->batch, t);
-    for (int32_t i = 0; i < t->n && status == QB_OK; i++)
-        if (!t->item[i].engine) status = misfit(cx, &options->candidate[i], t, options->batch);
-    if (status == QB_OK)
-        *out = t;
-    else
-        qb_row_engines_free(t);
-    return status;
+    QB_RELEASED(qb_row_engines_free_at) timing *t = QB_NEW(cx, qb_alloc(cx, 1, sizeof *t));
+    QB_TRY(timing_build(cx, options, options->batch, t));
+    for (int32_t i = 0; i < t->n; i++)
+        if (!t->item[i].engine) return misfit(cx, &options->candidate[i], t, options->batch);
+    *out = QB_MOVE(t);
+    return QB_OK;
 }
 
 void qb_row_engines_free(timing *t) {
@@ -245,12 +238,8 @@ static qb_status measure_rounds(qb_ctx *cx, const qb_compare_options *o, const c
 
 /* The median of each round, in `row->round`. */
 static qb_status fill_rounds(qb_ctx *cx, const timed *t, int32_t n_rounds, qb_run_row *row) {
-    row->round = qb_alloc(cx, (size_t)n_rounds, sizeof *row->round);
-    double *own = qb_alloc(cx, (size_t)t->n, sizeof *own);
-    if (!row->round || !own) {
-        qb_free(own);
-        return cx->code;
-    }
+    QB_FREED double *own = QB_NEW(cx, qb_alloc(cx, (size_t)t->n, sizeof *own));
+    QB_TRY_NEW(cx, row->round = qb_alloc(cx, (size_t)n_rounds, sizeof *row->round));
     for (int64_t i = 0; i < t->n;) {
         qb_latency latency;
         int64_t n = 0;
@@ -259,7 +248,6 @@ static qb_status fill_rounds(qb_ctx *cx, const timed *t, int32_t n_rounds, qb_ru
         qb_latency_of(own, n, &latency);
         row->round[row->n_rounds++] = latency.median;
     }
-    qb_free(own);
     return QB_OK;
 }
 
@@ -275,20 +263,18 @@ static qb_status fill_intervals(qb_ctx *cx, const timing *t, qb_run *run) {
     QB_FREED double *draws = qb_alloc(cx, 2 * N, sizeof *draws);
     double *first = draws + N;
     if (!draws) return cx->code;
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < t->n && status == QB_OK; i++) {
+    for (int32_t i = 0; i < t->n; i++) {
         const qb_samples samples = {t->item[i].ms, t->item[i].round, t->item[i].n};
         qb_latency *latency = &run->row[i].latency;
-        status = qb_bootstrap_medians(cx, &samples, t->n_rounds, draws);
-        if (status != QB_OK) break;
+        QB_TRY(qb_bootstrap_medians(cx, &samples, t->n_rounds, draws));
         if (i == 0) memcpy(first, draws, N * sizeof *draws);
         if (i > 0) latency->ratio_ci = ratio_of(draws, first);
         latency->median_ci = qb_bootstrap_interval(draws);
     }
     const qb_samples control = {t->control.ms, t->control.round, t->control.n};
-    if (status == QB_OK) status = qb_bootstrap_medians(cx, &control, t->n_rounds, draws);
-    if (status == QB_OK) run->disturbance.control = ratio_of(draws, first);
-    return status;
+    QB_TRY(qb_bootstrap_medians(cx, &control, t->n_rounds, draws));
+    run->disturbance.control = ratio_of(draws, first);
+    return QB_OK;
 }
 
 static qb_status name_plan(qb_ctx *cx, const qb_engine *engine, qb_run_row *row) {
@@ -461,19 +447,18 @@ static double scale_of(const qb_engine *engine, double all, double median) {
 static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const qb_probe *probe,
                             double budget, qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
-    QB_FREED double *seconds = qb_alloc(cx, (size_t)n * PROFILES_MAX, sizeof *seconds);
-    row->step = qb_alloc(cx, (size_t)n, sizeof *row->step);
-    qb_status status = seconds && row->step ? QB_OK : cx->code;
+    QB_FREED double *seconds = QB_NEW(cx, qb_alloc(cx, (size_t)n * PROFILES_MAX, sizeof *seconds));
+    QB_TRY_NEW(cx, row->step = qb_alloc(cx, (size_t)n, sizeof *row->step));
     int64_t runs = 0;
     const double start = qb_now();
-    while (status == QB_OK && runs < PROFILES_MAX && (!runs || qb_now() - start < budget))
-        status = qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output,
-                                    seconds + runs++ * n);
+    while (runs < PROFILES_MAX && (!runs || qb_now() - start < budget))
+        QB_TRY(qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output,
+                                  seconds + runs++ * n));
     double all = 0;
-    for (int32_t s = 0; s < n && status == QB_OK; s++) all += median_of(seconds, runs, n, s);
+    for (int32_t s = 0; s < n; s++) all += median_of(seconds, runs, n, s);
     const double ms = scale_of(t->engine, all, row->latency.median);
     if (all > 0) row->time = (qb_time_shares){0};
-    for (int32_t s = 0; s < n && status == QB_OK; s++) {
+    for (int32_t s = 0; s < n; s++) {
         qb_step_info info;
         qb_engine_step(t->engine, s, &info);
         const double median = median_of(seconds, runs, n, s);
@@ -489,9 +474,9 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
                               .flops = info.flops,
                               .bytes = info.bytes};
         if (!step->name || !step->op || !step->tactic || !step->dtype || !step->reason)
-            status = cx->code;
+            return cx->code;
     }
-    return status;
+    return QB_OK;
 }
 
 /* ---- other batch sizes ---- */
@@ -501,24 +486,23 @@ static qb_status fill_batch(qb_ctx *cx, const qb_compare_options *o, int32_t k, 
     QB_RELEASED(timing_release) timing t = {0};
     char label[64];
     snprintf(label, sizeof label, "latency, batch %lld", (long long)o->batches[k]);
-    qb_status status = timing_build(cx, o, o->batches[k], &t);
-    if (status == QB_OK) status = timing_start(cx, &t);
-    if (status == QB_OK) status = measure_rounds(cx, o, label, duration, &t);
-    for (int32_t i = 0; i < run->n_rows && status == QB_OK; i++) {
+    QB_TRY(timing_build(cx, o, o->batches[k], &t));
+    QB_TRY(timing_start(cx, &t));
+    QB_TRY(measure_rounds(cx, o, label, duration, &t));
+    for (int32_t i = 0; i < run->n_rows; i++) {
         qb_latency latency = {.median = NAN, .mean = NAN};
         if (t.item[i].engine) qb_latency_of(t.item[i].ms, t.item[i].n, &latency);
         run->row[i].batches[run->row[i].n_batches++] = (qb_run_batch){
             o->batches[k], latency.median, (double)o->batches[k] * 1e3 / latency.mean};
     }
-    return status;
+    return QB_OK;
 }
 
 /* The device that was measured belongs to the libraries of the record. */
 static qb_status note_device(qb_ctx *cx, const timing *t, qb_run *run) {
     const char *device = qb_engine_device(t->item[0].engine);
     if (!device) return QB_OK;
-    char *both = qb_format(cx, "%s; %s", device, run->libraries);
-    if (!both) return cx->code;
+    char *both = QB_NEW(cx, qb_format(cx, "%s; %s", device, run->libraries));
     qb_free(run->libraries);
     run->libraries = both;
     return QB_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/sort.h"
 #include "engine/engine.h"
 #include "graph/evaluate.h"
 #include "graph/passes.h"
@@ -80,23 +81,20 @@ static void vectors_release(vectors *v) {
 
 static qb_status vector_load(qb_ctx *cx, const char *folder, const char *kind, int32_t i,
                              bool optional, qb_tensor *out) {
-    QB_FREED char *path = qb_format(cx, "%s/%s_%d.pb", folder, kind, (int)i);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_format(cx, "%s/%s_%d.pb", folder, kind, (int)i));
     if (!optional || qb_path_exists(path)) QB_TRY(qb_onnx_load_tensor(cx, path, out, NULL));
     return QB_OK;
 }
 
 static qb_status vectors_load(qb_ctx *cx, const qb_graph *graph, const char *folder, vectors *out) {
     QB_RELEASED(vectors_release) vectors v = {.n_in = graph->n_inputs, .n_out = graph->n_outputs};
-    v.in = qb_alloc(cx, (size_t)v.n_in, sizeof *v.in);
-    v.out = qb_alloc(cx, (size_t)v.n_out, sizeof *v.out);
-    if (!v.in || !v.out) return cx->code;
+    QB_TRY_NEW(cx, v.in = qb_alloc(cx, (size_t)v.n_in, sizeof *v.in));
+    QB_TRY_NEW(cx, v.out = qb_alloc(cx, (size_t)v.n_out, sizeof *v.out));
     for (int32_t i = 0; i < v.n_in; i++)
         QB_TRY(vector_load(cx, folder, "input", i, true, &v.in[i]));
     for (int32_t i = 0; i < v.n_out; i++)
         QB_TRY(vector_load(cx, folder, "output", i, false, &v.out[i]));
-    *out = v;
-    v = (vectors){0};
+    *out = QB_MOVE(v);
     return QB_OK;
 }
 
@@ -114,15 +112,13 @@ static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor 
 static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vectors *v,
                                  const qb_verify_options *options, double *max_error) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
-    QB_FREED qb_tensor *got = NULL;
     QB_TRY(qb_graph_clone(cx, model, &graph));
     for (int32_t i = 0; i < v->n_in; i++)
         if (v->in[i].desc.dtype != QB_DTYPE_NONE)
             QB_TRY(qb_graph_fix(cx, graph, graph->inputs[i], &v->in[i]));
     QB_TRY(qb_graph_sort(cx, graph));
     QB_TRY(qb_graph_evaluate(cx, graph, SIZE_MAX, NULL));
-    got = qb_alloc(cx, (size_t)v->n_out, sizeof *got);
-    if (!got) return cx->code;
+    QB_FREED qb_tensor *got = QB_NEW(cx, qb_alloc(cx, (size_t)v->n_out, sizeof *got));
     for (int32_t i = 0; i < v->n_out; i++) {
         const qb_value *value = &graph->values[graph->outputs[i]];
         got[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
@@ -156,9 +152,8 @@ static void engine_run_release(engine_run *r) {
 /* Fixes inputs of rank 0 and 1 (when `fix`) and notes the others' data and shapes. */
 static qb_status engine_inputs(qb_ctx *cx, engine_run *r, const vectors *v, bool fix) {
     int32_t kept = 0;
-    r->shapes = qb_alloc(cx, (size_t)v->n_in, sizeof *r->shapes);
-    r->in = qb_alloc(cx, (size_t)v->n_in, sizeof *r->in);
-    if (!r->shapes || !r->in) return cx->code;
+    QB_TRY_NEW(cx, r->shapes = qb_alloc(cx, (size_t)v->n_in, sizeof *r->shapes));
+    QB_TRY_NEW(cx, r->in = qb_alloc(cx, (size_t)v->n_in, sizeof *r->in));
     for (int32_t i = 0; i < v->n_in; i++) {
         int32_t id = r->graph->inputs[i];
         if (v->in[i].desc.dtype == QB_DTYPE_NONE)
@@ -178,9 +173,8 @@ static qb_status engine_inputs(qb_ctx *cx, engine_run *r, const vectors *v, bool
 
 static qb_status engine_outputs(qb_ctx *cx, engine_run *r) {
     r->n_out = qb_engine_n_outputs(r->engine);
-    r->got = qb_alloc(cx, (size_t)r->n_out, sizeof *r->got);
-    r->out = qb_alloc(cx, (size_t)r->n_out, sizeof *r->out);
-    if (!r->got || !r->out) return cx->code;
+    QB_TRY_NEW(cx, r->got = qb_alloc(cx, (size_t)r->n_out, sizeof *r->got));
+    QB_TRY_NEW(cx, r->out = qb_alloc(cx, (size_t)r->n_out, sizeof *r->out));
     for (int32_t i = 0; i < r->n_out; i++) {
         const qb_desc *desc = qb_engine_output(r->engine, i);
         r->got[i] = qb_tensor_of(desc->dtype, desc->shape, NULL);
@@ -240,8 +234,7 @@ static qb_status run_set(qb_ctx *cx, const qb_graph *graph, const char *folder,
 static qb_status run_sets(qb_ctx *cx, const qb_graph *graph, const char *folder,
                           const qb_verify_options *options, qb_case_result *out) {
     for (int32_t set = 0;; set++) {
-        char *path = qb_format(cx, "%s/test_data_set_%d", folder, (int)set);
-        if (!path) return cx->code;
+        char *path = QB_NEW(cx, qb_format(cx, "%s/test_data_set_%d", folder, (int)set));
         bool there = qb_path_is_dir(path);
         qb_status status = there ? run_set(cx, graph, path, options, &out->max_error) : QB_OK;
         qb_free(path);
@@ -257,8 +250,7 @@ qb_status qb_verify_case(qb_ctx *cx, const char *folder, const qb_verify_options
                          qb_case_result *out) {
     *out = (qb_case_result){0};
     qb_graph *graph = NULL;
-    char *path = qb_format(cx, "%s/model.onnx", folder);
-    if (!path) return cx->code;
+    char *path = QB_NEW(cx, qb_format(cx, "%s/model.onnx", folder));
     qb_status status = by_definitions(options) ? qb_onnx_load_unfolded(cx, path, &graph)
                                                : qb_onnx_load(cx, path, &graph);
     if (status == QB_OK) status = run_sets(cx, graph, folder, options, out);
@@ -271,10 +263,6 @@ qb_status qb_verify_case(qb_ctx *cx, const char *folder, const qb_verify_options
     if (status != QB_OK) snprintf(out->reason, sizeof out->reason, "%.1000s", cx->message);
     qb_ctx_clear(cx);
     return QB_OK;
-}
-
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static bool is_case(qb_ctx *cx, const char *folder) {
@@ -307,10 +295,9 @@ qb_status qb_cases_find(qb_ctx *cx, const char *path, char ***out, int32_t *n) {
     }
     if (found == 0)
         QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND, "%s: no folder with a model.onnx in it", path));
-    qsort(cases, (size_t)found, sizeof *cases, by_name);
-    *out = cases;
+    qsort(cases, (size_t)found, sizeof *cases, qb_by_text);
+    *out = QB_MOVE(cases);
     *n = found;
-    cases = NULL;
     found = 0;
 out:
     if (dir) closedir(dir);

@@ -75,11 +75,10 @@ static qb_status score(qb_ctx *cx, scorer *s, const qb_coco_objects *results, co
     const qb_coco *t = s->truth;
     qb_voc_scores sum = {0, 0};
     int32_t categories = 0;
-    s->taken = qb_alloc(cx, t->objects.n, sizeof *s->taken);
-    s->at = qb_alloc(cx, results->n, sizeof *s->at);
-    s->recall = qb_alloc(cx, results->n, sizeof *s->recall);
-    s->precision = qb_alloc(cx, results->n, sizeof *s->precision);
-    if (!s->taken || !s->at || !s->recall || !s->precision) return cx->code;
+    QB_TRY_NEW(cx, s->taken = qb_alloc(cx, t->objects.n, sizeof *s->taken));
+    QB_TRY_NEW(cx, s->at = qb_alloc(cx, results->n, sizeof *s->at));
+    QB_TRY_NEW(cx, s->recall = qb_alloc(cx, results->n, sizeof *s->recall));
+    QB_TRY_NEW(cx, s->precision = qb_alloc(cx, results->n, sizeof *s->precision));
     for (int32_t c = 0; c < t->n_categories; c++) {
         double objects = 0;
         size_t n = 0;

@@ -249,8 +249,7 @@ static void add_slower(qb_strbuf *text, const qb_run_step *s, const qb_run_step 
 /* Steps in the order of what they lose. */
 static qb_status list_slower(qb_ctx *cx, const qb_run_row *row, const qb_run_row *reference,
                              qb_strbuf *text, int32_t *n) {
-    QB_FREED bool *told = qb_alloc(cx, (size_t)row->n_steps, sizeof *told);
-    if (!told) return cx->code;
+    QB_FREED bool *told = QB_NEW(cx, qb_alloc(cx, (size_t)row->n_steps, sizeof *told));
     const double least = SLOWER_SHARE * steps_ms(row);
     for (*n = 0;; ++*n) {
         int32_t most = -1;
@@ -278,18 +277,18 @@ static qb_status of_slower(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
     if (!is_integer_row(row) || !reference || row->n_steps == 0) return QB_OK;
     if (qb_warning_has(run, "contention")) return QB_OK; /* times of steps are the others' */
     const bool slower = row->latency.median > reference->latency.median;
-    qb_status status = list_slower(cx, row, reference, &text, &n);
-    if (status == QB_OK && text.failed) status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    if (status == QB_OK && slower)
-        status = qb_warning_add(
-            cx, run, "int8-slower", row->precision, "%s is slower than %s (%.3f ms, %.3f ms)%s%s",
-            row->precision, reference->precision, row->latency.median, reference->latency.median,
-            n > 0 ? ":" : "", n > 0 ? text.data : "");
-    else if (status == QB_OK && n > 0)
-        status = qb_warning_add(cx, run, "int8-slower", row->precision,
-                                "%s: some steps are slower than in %s:%s", row->precision,
-                                reference->precision, text.data);
-    return status;
+    QB_TRY(list_slower(cx, row, reference, &text, &n));
+    if (text.failed) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    if (slower)
+        QB_TRY(qb_warning_add(cx, run, "int8-slower", row->precision,
+                              "%s is slower than %s (%.3f ms, %.3f ms)%s%s", row->precision,
+                              reference->precision, row->latency.median, reference->latency.median,
+                              n > 0 ? ":" : "", n > 0 ? text.data : ""));
+    if (!slower && n > 0)
+        QB_TRY(qb_warning_add(cx, run, "int8-slower", row->precision,
+                              "%s: some steps are slower than in %s:%s", row->precision,
+                              reference->precision, text.data));
+    return QB_OK;
 }
 
 /* Samples whose class is known, where there are any. */
@@ -335,8 +334,7 @@ static qb_status touch_as_known(qb_ctx *cx, qb_run *run) {
         for (int32_t k = 0; k < KINDS; k++) {
             if (strcmp(kinds[k].name, w->name) != 0 || strcmp(kinds[k].touches, w->touches) == 0)
                 continue;
-            char *touches = qb_strdup(cx, kinds[k].touches);
-            if (!touches) return cx->code;
+            char *touches = QB_NEW(cx, qb_strdup(cx, kinds[k].touches));
             qb_free(w->touches);
             w->touches = touches;
         }

@@ -40,8 +40,7 @@ static const void *copy_block(qb_ctx *cx, qb_arena *arena, const void *data, siz
 }
 
 static qb_status copy_strings(qb_ctx *cx, qb_arena *arena, qb_strings *list) {
-    const char **copy = qb_arena_pack(cx, arena, (size_t)list->n, sizeof *copy);
-    if (!copy) return cx->code;
+    const char **copy = QB_NEW(cx, qb_arena_pack(cx, arena, (size_t)list->n, sizeof *copy));
     for (int32_t i = 0; i < list->n; i++)
         if (!(copy[i] = qb_arena_strdup(cx, arena, list->v[i]))) return cx->code;
     list->v = copy;
@@ -75,8 +74,7 @@ static qb_status copy_field(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *des
     case QB_ATTR_TENSOR: {
         qb_tensor *tensor = field;
         if (!tensor->data) return QB_OK;
-        void *copy = qb_arena_alloc(cx, arena, 1, qb_desc_bytes(&tensor->desc));
-        if (!copy) return cx->code;
+        void *copy = QB_NEW(cx, qb_arena_alloc(cx, arena, 1, qb_desc_bytes(&tensor->desc)));
         memcpy(copy, tensor->data, qb_desc_bytes(&tensor->desc));
         tensor->data = copy;
         return QB_OK;
@@ -89,8 +87,7 @@ qb_status qb_attrs_copy(qb_ctx *cx, qb_arena *arena, const qb_op *op, const void
                         void **out) {
     *out = NULL;
     if (!op->attr_size || !attrs) return QB_OK;
-    char *copy = qb_arena_pack(cx, arena, 1, op->attr_size);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_arena_pack(cx, arena, 1, op->attr_size));
     memcpy(copy, attrs, op->attr_size);
     for (const qb_attr_desc *desc = op->attrs; desc && desc->name; desc++)
         QB_TRY(copy_field(cx, arena, desc, copy + desc->offset));
@@ -126,8 +123,7 @@ qb_status qb_qparams_copy(qb_ctx *cx, qb_arena *arena, const qb_qparams *q, qb_q
     *out = *q;
     if (q->n <= 0) return QB_OK;
     size_t n = (size_t)q->n;
-    out->scale = copy_block(cx, arena, q->scale, n, sizeof *q->scale);
-    if (!out->scale) return cx->code;
+    QB_TRY_NEW(cx, out->scale = copy_block(cx, arena, q->scale, n, sizeof *q->scale));
     if (q->zero && !(out->zero = copy_block(cx, arena, q->zero, n, sizeof *q->zero)))
         return cx->code;
     return QB_OK;

@@ -93,8 +93,7 @@ static qb_status bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_s
                       bool strict, qb_graph **out) {
     QB_RELEASED(qb_graph_free_at) qb_graph *copy = NULL;
     int32_t n_folded;
-    QB_FREED int64_t *symbol = qb_alloc(cx, (size_t)graph->n_symbols, sizeof *symbol);
-    if (!symbol) return cx->code;
+    QB_FREED int64_t *symbol = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_symbols, sizeof *symbol));
     for (int32_t i = 0; i < graph->n_symbols; i++) symbol[i] = -1;
     QB_TRY(qb_graph_copy(cx, graph, share, &copy));
     QB_TRY(bind_inputs(cx, copy, input_shapes, symbol));
@@ -102,8 +101,7 @@ static qb_status bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_s
     QB_TRY(qb_graph_sweep(cx, copy));
     if (strict) QB_TRY(check_known(cx, copy));
     copy->n_symbols = 0;
-    *out = copy;
-    copy = NULL;
+    *out = QB_MOVE(copy);
     return QB_OK;
 }
 
@@ -132,8 +130,7 @@ qb_status qb_graph_fix_input(qb_ctx *cx, qb_graph *graph, int32_t i, const doubl
         if (shape.dim[d] < 0) shape.dim[d] = 1;
     const int64_t n = qb_shape_count(&shape);
     const qb_desc desc = qb_tensor_of(input->dtype, shape, NULL).desc;
-    QB_FREED void *data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&desc));
-    if (!data) return cx->code;
+    QB_FREED void *data = QB_NEW(cx, qb_alloc_aligned(cx, 1, qb_desc_bytes(&desc)));
     for (int64_t k = 0; k < n; k++) qb_number_put(input->dtype, data, k, number[k]);
     const int32_t fixed = qb_graph_add_constant(cx, graph, input->name, desc.dtype, &shape, data);
     if (fixed < 0) return cx->code;

@@ -12,12 +12,8 @@ static void mark_list(bool *used, const int32_t *ids, int32_t n) {
  * values that stay. */
 static qb_status number_live(qb_ctx *cx, const qb_graph *graph, int32_t **map, int32_t *n) {
     size_t count = (size_t)graph->n_values;
-    bool *used = qb_alloc(cx, count, sizeof *used);
-    int32_t *ids = used ? qb_alloc(cx, count, sizeof *ids) : NULL;
-    if (!ids) {
-        qb_free(used);
-        return cx->code;
-    }
+    QB_FREED bool *used = QB_NEW(cx, qb_alloc(cx, count, sizeof *used));
+    int32_t *ids = QB_NEW(cx, qb_alloc(cx, count, sizeof *ids));
     mark_list(used, graph->inputs, graph->n_inputs);
     mark_list(used, graph->outputs, graph->n_outputs);
     for (int32_t i = 0; i < graph->n_nodes; i++) {
@@ -28,7 +24,6 @@ static qb_status number_live(qb_ctx *cx, const qb_graph *graph, int32_t **map, i
     }
     int32_t next = 0;
     for (size_t i = 0; i < count; i++) ids[i] = used[i] ? next++ : -1;
-    qb_free(used);
     *map = ids;
     *n = next;
     return QB_OK;
@@ -67,8 +62,7 @@ qb_status qb_graph_sweep(qb_ctx *cx, qb_graph *graph) {
 
 static qb_status copy_sizes(qb_ctx *cx, qb_arena *arena, const qb_sizes *from,
                             const qb_sizes **to) {
-    qb_sizes *copy = qb_arena_alloc(cx, arena, 1, sizeof *copy);
-    if (!copy) return cx->code;
+    qb_sizes *copy = QB_NEW(cx, qb_arena_alloc(cx, arena, 1, sizeof *copy));
     *copy = *from;
     *to = copy;
     return QB_OK;
@@ -93,8 +87,7 @@ static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *ma
         copy->bytes = value->bytes;
         copy->data = value->data;
         if (share) continue;
-        void *data = qb_arena_alloc(cx, to->arena, 1, value->bytes);
-        if (!data) return cx->code;
+        void *data = QB_NEW(cx, qb_arena_alloc(cx, to->arena, 1, value->bytes));
         if (value->bytes) memcpy(data, value->data, value->bytes);
         copy->data = data;
     }
@@ -118,8 +111,7 @@ static qb_status copy_nodes(qb_ctx *cx, const qb_graph *from, const int32_t *map
 
 static qb_status copy_list(qb_ctx *cx, qb_arena *arena, const int32_t *ids, int32_t n,
                            const int32_t *map, int32_t **out) {
-    int32_t *copy = qb_arena_alloc(cx, arena, (size_t)n, sizeof *copy);
-    if (!copy) return cx->code;
+    int32_t *copy = QB_NEW(cx, qb_arena_alloc(cx, arena, (size_t)n, sizeof *copy));
     for (int32_t i = 0; i < n; i++) copy[i] = map[ids[i]];
     *out = copy;
     return QB_OK;
@@ -130,10 +122,8 @@ static qb_status copy_head(qb_ctx *cx, const qb_graph *from, qb_graph *to) {
     to->source = qb_arena_strdup(cx, to->arena, from->source);
     to->symbols = qb_arena_alloc(cx, to->arena, (size_t)from->n_symbols, sizeof *to->symbols);
     if (!to->name || !to->source || !to->symbols) return cx->code;
-    for (int32_t i = 0; i < from->n_symbols; i++) {
-        to->symbols[i] = qb_arena_strdup(cx, to->arena, from->symbols[i]);
-        if (!to->symbols[i]) return cx->code;
-    }
+    for (int32_t i = 0; i < from->n_symbols; i++)
+        QB_TRY_NEW(cx, to->symbols[i] = qb_arena_strdup(cx, to->arena, from->symbols[i]));
     to->n_symbols = from->n_symbols;
     to->opset = from->opset;
     to->hash = from->hash;
@@ -155,8 +145,7 @@ qb_status qb_graph_copy(qb_ctx *cx, const qb_graph *graph, bool share, qb_graph 
     QB_TRY(copy_list(cx, copy->arena, graph->outputs, graph->n_outputs, map, &copy->outputs));
     copy->n_inputs = graph->n_inputs;
     copy->n_outputs = graph->n_outputs;
-    *out = copy;
-    copy = NULL;
+    *out = QB_MOVE(copy);
     return QB_OK;
 }
 

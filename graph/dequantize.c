@@ -8,9 +8,8 @@
 void qb_value_dequantized(const qb_value *value, float *f32) {
     const qb_qparams *q = &value->q;
     const int64_t n = qb_shape_count(&value->shape);
-    int64_t inner = 1;
-    if (q->n > 1)
-        for (int32_t d = q->axis + 1; d < value->shape.rank; d++) inner *= value->shape.dim[d];
+    const int64_t inner =
+        q->n > 1 ? qb_shape_span(&value->shape, q->axis + 1, value->shape.rank) : 1;
     for (int64_t i = 0; i < n; i++) {
         const int64_t c = q->n > 1 ? i / inner % q->n : 0;
         const double zero = q->zero ? (double)q->zero[c] : 0.0;
@@ -43,8 +42,7 @@ bool qb_graph_is_quantized(const qb_graph *graph) {
 static qb_status make_float(qb_ctx *cx, qb_graph *graph, qb_value *value) {
     if (value->data) {
         const size_t n = (size_t)qb_shape_count(&value->shape);
-        float *f32 = qb_arena_alloc(cx, graph->arena, n, sizeof *f32);
-        if (!f32) return cx->code;
+        float *f32 = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, n, sizeof *f32));
         qb_value_dequantized(value, f32);
         value->data = f32;
         value->bytes = n * sizeof *f32;
@@ -56,19 +54,15 @@ static qb_status make_float(qb_ctx *cx, qb_graph *graph, qb_value *value) {
 }
 
 qb_status qb_graph_dequantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
-    qb_graph *copy;
+    QB_RELEASED(qb_graph_free_at) qb_graph *copy = NULL;
     for (int32_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].op && qb_op_has(graph->nodes[i].op, QB_TRAIT_INTEGERS))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s works on integers",
                            graph->nodes[i].op->name);
     QB_TRY(qb_graph_clone(cx, graph, &copy));
-    qb_status status = QB_OK;
-    for (int32_t v = 0; status == QB_OK && v < copy->n_values; v++)
-        if (copy->values[v].q.n > 0) status = make_float(cx, copy, &copy->values[v]);
-    if (status == QB_OK) status = qb_graph_infer(cx, copy);
-    if (status == QB_OK)
-        *out = copy;
-    else
-        qb_graph_free(copy);
-    return status;
+    for (int32_t v = 0; v < copy->n_values; v++)
+        if (copy->values[v].q.n > 0) QB_TRY(make_float(cx, copy, &copy->values[v]));
+    QB_TRY(qb_graph_infer(cx, copy));
+    *out = QB_MOVE(copy);
+    return QB_OK;
 }

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "graph/fusion.h"
-#include "graph_internal.h"
 
 /* Text inside double quotes. */
 static void put_text(FILE *stream, const char *text) {

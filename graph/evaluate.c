@@ -10,8 +10,7 @@
 
 qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t id, const qb_tensor *tensor) {
     size_t bytes = qb_desc_bytes(&tensor->desc);
-    void *copy = qb_arena_alloc(cx, graph->arena, bytes + 1, 1);
-    if (!copy) return cx->code;
+    void *copy = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, bytes + 1, 1));
     if (bytes > 0) memcpy(copy, tensor->data, bytes);
     qb_value *value = &graph->values[id];
     value->dtype = tensor->desc.dtype;
@@ -53,8 +52,7 @@ static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index, size_
     const qb_node *node = &graph->nodes[index];
     QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index}));
     int32_t n = node->n_in + node->n_out;
-    QB_FREED qb_tensor *tensors = qb_alloc(cx, (size_t)n, sizeof *tensors);
-    if (!tensors) return cx->code;
+    QB_FREED qb_tensor *tensors = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *tensors));
     qb_tensor *out = tensors + node->n_in;
     bool done = false;
     QB_TRY(take_tensors(cx, graph, node, most, tensors, out));
@@ -97,8 +95,7 @@ qb_status qb_graph_isolate(qb_ctx *cx, const qb_graph *graph, int32_t index, con
         QB_TRY(qb_graph_add_input(cx, alone, node->in[k]));
     }
     QB_TRY(qb_graph_sweep(cx, alone));
-    *out = alone;
-    alone = NULL;
+    *out = QB_MOVE(alone);
     return QB_OK;
 }
 
@@ -113,8 +110,7 @@ void qb_graph_split_release(qb_graph_split *split) {
 
 /* Kills nodes that lead to no output. */
 static qb_status kill_idle(qb_ctx *cx, qb_graph *graph) {
-    bool *needed = qb_alloc(cx, (size_t)graph->n_values, sizeof *needed);
-    if (!needed) return cx->code;
+    bool *needed = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *needed));
     for (int32_t i = 0; i < graph->n_outputs; i++) needed[graph->outputs[i]] = true;
     for (int32_t i = graph->n_nodes - 1; i >= 0; i--) {
         const qb_node *node = &graph->nodes[i];
@@ -190,8 +186,7 @@ static qb_status cut_tail(qb_ctx *cx, const qb_graph *bound, const bool *late, q
         }
     }
     QB_TRY(kill_idle(cx, tail));
-    *out = tail;
-    tail = NULL;
+    *out = QB_MOVE(tail);
     return QB_OK;
 }
 
@@ -207,8 +202,7 @@ static qb_status make_float(qb_ctx *cx, qb_graph **graph) {
 
 static qb_status split_bound(qb_ctx *cx, const qb_graph *graph, const qb_graph *bound,
                              const bool *late, qb_graph_split *s) {
-    s->output = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *s->output);
-    if (!s->output) return cx->code;
+    QB_TRY_NEW(cx, s->output = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *s->output));
     QB_TRY(cut_tail(cx, bound, late, &s->tail));
     QB_TRY(qb_graph_clone_sharing(cx, graph, &s->head));
     qb_graph_set_outputs(s->head, NULL, 0);
@@ -279,8 +273,7 @@ static void close_shape(qb_shape *shape, int64_t elements) {
  * fit together, the node keeps what is known without them. */
 static qb_status infer_largest(qb_ctx *cx, qb_graph *tail, int32_t index) {
     const qb_node *node = &tail->nodes[index];
-    QB_FREED qb_value *before = qb_alloc(cx, (size_t)node->n_out, sizeof *before);
-    if (!before) return cx->code;
+    QB_FREED qb_value *before = QB_NEW(cx, qb_alloc(cx, (size_t)node->n_out, sizeof *before));
     for (int32_t k = 0; k < node->n_out; k++)
         if (node->out[k] >= 0) before[k] = tail->values[node->out[k]];
     if (qb_infer_node(cx, tail, index) != QB_OK) {

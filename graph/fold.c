@@ -123,8 +123,7 @@ static qb_status show_sizes(qb_ctx *cx, qb_graph *graph, const qb_disguise *disg
         qb_value *value = &graph->values[v];
         if (!is_quantized_sizes(value) || !disguise->data[v]) continue;
         const int64_t n = qb_shape_count(&value->shape);
-        float *reals = qb_arena_alloc(cx, graph->arena, (size_t)n + 1, sizeof *reals);
-        if (!reals) return cx->code;
+        float *reals = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n + 1, sizeof *reals));
         for (int64_t i = 0; i < n; i++)
             reals[i] =
                 value->q.scale[0] *
@@ -182,8 +181,7 @@ static qb_status fold_sizes(qb_ctx *cx, qb_graph *graph, int32_t index, folding 
     const qb_value *value = &graph->values[node->out[0]];
     if (value->q.n > 0 || !value->sizes || !qb_sizes_are_numbers(value->sizes)) return QB_OK;
     qb_tensor out = qb_tensor_of(value->dtype, value->shape, NULL);
-    out.data = qb_arena_alloc(cx, graph->arena, 1, qb_desc_bytes(&out.desc));
-    if (!out.data) return cx->code;
+    QB_TRY_NEW(cx, out.data = qb_arena_alloc(cx, graph->arena, 1, qb_desc_bytes(&out.desc)));
     qb_sizes_put(value->sizes, value->dtype, out.data);
     QB_TRY(make_constants(cx, graph, index, &out, &f->disguise));
     f->n++;

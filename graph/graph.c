@@ -5,16 +5,11 @@
 #include <string.h>
 
 qb_status qb_graph_create(qb_ctx *cx, qb_graph **out) {
-    qb_arena *arena = NULL;
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
     QB_TRY(qb_arena_create(cx, &arena));
-    qb_graph *graph = qb_arena_alloc(cx, arena, 1, sizeof *graph);
-    qb_names *names = graph ? qb_arena_alloc(cx, arena, 1, sizeof *names) : NULL;
-    if (!names) {
-        qb_arena_free(arena);
-        return cx->code;
-    }
-    graph->arena = arena;
-    graph->names = names;
+    qb_graph *graph = QB_NEW(cx, qb_arena_alloc(cx, arena, 1, sizeof *graph));
+    QB_TRY_NEW(cx, graph->names = qb_arena_alloc(cx, arena, 1, sizeof *graph->names));
+    graph->arena = QB_MOVE(arena);
     graph->name = "main"; /* ONNX wants one */
     graph->source = "";
     graph->opset = QB_GRAPH_OPSET;
@@ -43,9 +38,8 @@ static qb_status reserve(qb_ctx *cx, qb_arena *arena, void *array_pointer, size_
 
 qb_status qb_graph_reserve(qb_ctx *cx, qb_graph *graph, int32_t n_values, int32_t n_nodes) {
     const size_t values = (size_t)n_values, nodes = (size_t)n_nodes;
-    qb_value *value = qb_arena_alloc(cx, graph->arena, values, sizeof *value);
-    qb_node *node = qb_arena_alloc(cx, graph->arena, nodes, sizeof *node);
-    if (!value || !node) return cx->code;
+    qb_value *value = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, values, sizeof *value));
+    qb_node *node = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, nodes, sizeof *node));
     graph->values = value;
     graph->nodes = node;
     graph->cap_values = values;
@@ -106,8 +100,7 @@ int32_t qb_graph_add_constant(qb_ctx *cx, qb_graph *graph, const char *name, qb_
 
 /* The lists carry no capacity, so each addition copies; files know their lengths beforehand. */
 static qb_status append_id(qb_ctx *cx, qb_arena *arena, int32_t **list, int32_t *n, int32_t id) {
-    int32_t *larger = qb_arena_alloc(cx, arena, (size_t)*n + 1, sizeof *larger);
-    if (!larger) return cx->code;
+    int32_t *larger = QB_NEW(cx, qb_arena_alloc(cx, arena, (size_t)*n + 1, sizeof *larger));
     if (*n) memcpy(larger, *list, (size_t)*n * sizeof *larger);
     larger[(*n)++] = id;
     *list = larger;
@@ -161,12 +154,10 @@ int64_t qb_graph_add_symbol(qb_ctx *cx, qb_graph *graph, const char *name) {
 qb_status qb_graph_rename(qb_ctx *cx, qb_graph *graph, int32_t value, const char *name) {
     qb_value *values = graph->values;
     if (strcmp(values[value].name, name) == 0) return QB_OK;
-    const char *copy = qb_arena_strdup(cx, graph->arena, name);
-    if (!copy) return cx->code;
+    const char *copy = QB_NEW(cx, qb_arena_strdup(cx, graph->arena, name));
     int32_t holder = qb_names_find(graph->names, name);
     if (holder >= 0) {
-        const char *other = qb_names_unique(cx, graph->arena, graph->names, name);
-        if (!other) return cx->code;
+        const char *other = QB_NEW(cx, qb_names_unique(cx, graph->arena, graph->names, name));
         QB_TRY(qb_names_put(cx, graph->arena, graph->names, other, holder));
         qb_names_remove(graph->names, name);
         values[holder].name = other;

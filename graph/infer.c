@@ -5,14 +5,12 @@
 #include "graph_internal.h"
 
 qb_status qb_disguise_begin(qb_ctx *cx, qb_graph *graph, qb_disguise *out) {
-    const void **data = qb_alloc(cx, (size_t)graph->n_values, sizeof *data);
-    if (!data) return cx->code;
+    const void **data = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *data));
     for (int32_t i = 0; i < graph->n_values; i++) {
         qb_value *value = &graph->values[i];
         if (value->q.n <= 0) continue;
         value->dtype = QB_DTYPE_F32;
-        data[i] = value->data;
-        value->data = NULL;
+        data[i] = QB_MOVE(value->data);
     }
     *out = (qb_disguise){data, graph->n_values};
     return QB_OK;
@@ -108,8 +106,7 @@ static qb_status infer_nodes(qb_ctx *cx, qb_graph *graph) {
 
 qb_status qb_graph_infer(qb_ctx *cx, qb_graph *graph) {
     qb_disguise disguise = {0};
-    QB_FREED qb_shape *before = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *before);
-    if (!before) return cx->code;
+    QB_FREED qb_shape *before = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_outputs, sizeof *before));
     for (int32_t i = 0; i < graph->n_outputs; i++)
         before[i] = graph->values[graph->outputs[i]].shape;
     qb_status status = qb_disguise_begin(cx, graph, &disguise);

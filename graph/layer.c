@@ -1,6 +1,5 @@
 #include "graph/layer.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- reading ---- */
@@ -15,8 +14,7 @@ static bool describe_window(const qb_node *node, const qb_shape *w, qb_layer *l)
     if (w->rank < 3 || groups < 1 || w->dim[0] % groups != 0) return false;
     l->groups = groups;
     l->data_axis = l->out_axis = 1;
-    l->taps = 1;
-    for (int32_t d = 2; d < w->rank; d++) l->taps *= w->dim[d];
+    l->taps = qb_shape_span(w, 2, w->rank);
     if (l->kind == QB_KIND_CONV) {
         l->n_out = w->dim[0] / groups;
         l->n_in = w->dim[1];
@@ -143,10 +141,9 @@ qb_status qb_graph_replace_constant(qb_ctx *cx, qb_graph *graph, int32_t node, i
 qb_status qb_layer_scale(qb_ctx *cx, qb_graph *graph, const qb_layer *l, const double *out,
                          const double *in) {
     const int64_t all = qb_layer_outputs(l), count = all * l->n_in * l->taps;
-    QB_FREED float *w = qb_alloc(cx, (size_t)count, sizeof *w),
-                   *bias = qb_alloc(cx, (size_t)all, sizeof *bias);
-    qb_status status = w && bias ? QB_OK : cx->code;
-    for (int64_t g = 0; status == QB_OK && g < l->groups; g++)
+    QB_FREED float *w = QB_NEW(cx, qb_alloc(cx, (size_t)count, sizeof *w));
+    QB_FREED float *bias = QB_NEW(cx, qb_alloc(cx, (size_t)all, sizeof *bias));
+    for (int64_t g = 0; g < l->groups; g++)
         for (int64_t o = 0; o < l->n_out; o++)
             for (int64_t i = 0; i < l->n_in; i++) {
                 const double factor =
@@ -155,13 +152,11 @@ qb_status qb_layer_scale(qb_ctx *cx, qb_graph *graph, const qb_layer *l, const d
                 for (int64_t k = 0; k < l->taps; k++)
                     w[at + k] = (float)((double)l->weight[at + k] * factor);
             }
-    if (status == QB_OK) status = qb_graph_replace_constant(cx, graph, l->node, 1, w);
-    if (status == QB_OK && out && l->bias_node >= 0) {
-        qb_layer_bias(graph, l, bias);
-        for (int64_t c = 0; c < all; c++) bias[c] = (float)((double)bias[c] * out[c]);
-        status = qb_layer_set_bias(cx, graph, l, bias);
-    }
-    return status;
+    QB_TRY(qb_graph_replace_constant(cx, graph, l->node, 1, w));
+    if (!out || l->bias_node < 0) return QB_OK;
+    qb_layer_bias(graph, l, bias);
+    for (int64_t c = 0; c < all; c++) bias[c] = (float)((double)bias[c] * out[c]);
+    return qb_layer_set_bias(cx, graph, l, bias);
 }
 
 /* A bias input of its own. */
@@ -171,8 +166,7 @@ static qb_status add_bias(qb_ctx *cx, qb_graph *graph, const qb_layer *l, const 
     const char *name = qb_arena_format(cx, graph->arena, "%s_bias", weight->name);
     const int32_t id =
         name ? qb_graph_add_constant(cx, graph, name, QB_DTYPE_F32, &shape, bias) : -1;
-    int32_t *in = id >= 0 ? qb_arena_alloc(cx, graph->arena, 3, sizeof *in) : NULL;
-    if (!in) return cx->code;
+    int32_t *in = QB_NEW(cx, id >= 0 ? qb_arena_alloc(cx, graph->arena, 3, sizeof *in) : NULL);
     qb_node *node = &graph->nodes[l->node];
     memcpy(in, node->in, 2 * sizeof *in);
     in[2] = id;

@@ -37,8 +37,7 @@ static void insert(qb_names *names, const char *name, int32_t id) {
 
 static qb_status grow(qb_ctx *cx, qb_arena *arena, qb_names *names, size_t n_slots) {
     qb_names larger = {.n_slots = n_slots};
-    larger.slot = qb_arena_alloc(cx, arena, larger.n_slots, sizeof *larger.slot);
-    if (!larger.slot) return cx->code;
+    QB_TRY_NEW(cx, larger.slot = qb_arena_alloc(cx, arena, larger.n_slots, sizeof *larger.slot));
     for (size_t i = 0; i < names->n_slots; i++) {
         const qb_name_slot *slot = &names->slot[i];
         if (slot->name && slot->id != REMOVED) insert(&larger, slot->name, slot->id);
@@ -98,8 +97,7 @@ qb_status qb_names_of_nodes(qb_ctx *cx, qb_arena *arena, const qb_graph *graph, 
     }
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (!*out[i] || qb_names_find(names, out[i]) == i) continue;
-        out[i] = qb_names_unique(cx, arena, names, out[i]);
-        if (!out[i]) return cx->code;
+        QB_TRY_NEW(cx, out[i] = qb_names_unique(cx, arena, names, out[i]));
         QB_TRY(qb_names_put(cx, arena, names, out[i], i));
     }
     return QB_OK;

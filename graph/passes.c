@@ -4,20 +4,15 @@
 
 #define MAX_ROUNDS 16
 
-static const qb_pass *const passes[] = {
+const qb_pass *const qb_passes[] = {
 #define X(identifier) &qb_pass_##identifier,
 #include "graph/passes.def"
 #undef X
-};
+    NULL};
 
-enum { N_PASSES = sizeof passes / sizeof *passes };
+enum { N_PASSES = sizeof qb_passes / sizeof *qb_passes - 1 };
 _Static_assert(N_PASSES <= sizeof((qb_optimize_report *)0)->n_changes / sizeof(int32_t),
                "the report has a counter for each pass");
-
-const qb_pass *const *qb_passes(int32_t *n) {
-    *n = N_PASSES;
-    return passes;
-}
 
 static bool is_disabled(const qb_optimize_options *options, const char *name) {
     if (!options || !options->disabled) return false;
@@ -31,7 +26,7 @@ static qb_status check_disabled(qb_ctx *cx, const qb_optimize_options *options) 
     if (!options || !options->disabled) return QB_OK;
     for (const char *const *d = options->disabled; *d; d++) {
         bool known = false;
-        for (int32_t i = 0; i < N_PASSES; i++) known = known || strcmp(passes[i]->name, *d) == 0;
+        for (int32_t i = 0; i < N_PASSES; i++) known = known || strcmp(qb_passes[i]->name, *d) == 0;
         if (!known) return qb_fail(cx, QB_STATUS_INVALID, "no optimizer pass '%s'", *d);
     }
     return QB_OK;
@@ -62,9 +57,9 @@ qb_status qb_optimize(qb_ctx *cx, qb_graph *graph, const qb_optimize_options *op
         for (int32_t i = 0; i < N_PASSES; i++) {
             int32_t n = 0;
             QB_TRY(qb_check_cancel(cx));
-            if (is_disabled(options, passes[i]->name)) continue;
-            QB_TRY_WRAP(cx, run_pass(cx, graph, passes[i], &n), "optimizer pass %s",
-                        passes[i]->name);
+            if (is_disabled(options, qb_passes[i]->name)) continue;
+            QB_TRY_WRAP(cx, run_pass(cx, graph, qb_passes[i], &n), "optimizer pass %s",
+                        qb_passes[i]->name);
             local.n_changes[i] += n;
             changed |= n != 0;
         }

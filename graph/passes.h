@@ -16,7 +16,7 @@ typedef struct qb_pass {
     qb_status (*run)(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 } qb_pass;
 
-const qb_pass *const *qb_passes(int32_t *n);
+extern const qb_pass *const qb_passes[]; /* ends with NULL */
 
 typedef struct qb_optimize_options {
     const char *const *disabled; /* NULL-terminated pass names; NULL: none disabled */

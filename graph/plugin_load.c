@@ -34,14 +34,10 @@ typedef struct attrs_field { /* the largest field, so that every offset is align
 } attrs_field;
 
 qb_status qb_plugins_create(qb_ctx *cx, qb_plugins **out) {
-    qb_plugins *plugins = qb_alloc(cx, 1, sizeof *plugins);
-    if (!plugins) return cx->code;
+    QB_FREED qb_plugins *plugins = QB_NEW(cx, qb_alloc(cx, 1, sizeof *plugins));
     atomic_init(&plugins->references, 1);
-    if (qb_arena_create(cx, &plugins->arena) != QB_OK) {
-        qb_free(plugins);
-        return cx->code;
-    }
-    *out = plugins;
+    QB_TRY(qb_arena_create(cx, &plugins->arena));
+    *out = QB_MOVE(plugins);
     return QB_OK;
 }
 
@@ -273,10 +269,8 @@ static qb_status add_ops(qb_ctx *cx, qb_plugins *plugins, const qbench_plugin *s
 
 static qb_status open_library(qb_ctx *cx, const char *path, void **out) {
     char *here = NULL;
-    if (!strchr(path, '/') && qb_path_exists(path)) {
-        here = qb_format(cx, "./%s", path);
-        if (!here) return cx->code;
-    }
+    if (!strchr(path, '/') && qb_path_exists(path))
+        QB_TRY_NEW(cx, here = qb_format(cx, "./%s", path));
     /* By a path it is a file; a FIFO would make the loader wait. */
     if (here || strchr(path, '/')) {
         qb_opened file;
@@ -313,8 +307,7 @@ static qb_status add(qb_ctx *cx, qb_plugins *plugins, const char *path, void *li
         return qb_fail(cx, QB_STATUS_INVALID, "%s: plugin '%s' is loaded already, from %s", path,
                        said->name, other->path);
     qb_plugin *plugin = qb_arena_alloc(cx, plugins->arena, 1, sizeof *plugin);
-    char *copy = plugin ? qb_arena_strdup(cx, plugins->arena, path) : NULL;
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, plugin ? qb_arena_strdup(cx, plugins->arena, path) : NULL);
     *plugin = (qb_plugin){.path = copy,
                           .name = said->name,
                           .version = said->version,

@@ -49,6 +49,11 @@ int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op) {
     return !op || qb_node_is(&rw->graph->nodes[node], op) ? node : -1;
 }
 
+const qb_node *qb_rewrite_behind(const qb_rewrite *rw, int32_t value, const char *op) {
+    const int32_t node = qb_rewrite_from(rw, value, op);
+    return node >= 0 && qb_value_is_plain(rw->graph, value) ? &rw->graph->nodes[node] : NULL;
+}
+
 int32_t qb_rewrite_made_for(const qb_rewrite *rw, int32_t value, int32_t reader) {
     const int32_t node = qb_rewrite_from(rw, value, NULL);
     const bool alone = node >= 0 && qb_value_is_plain(rw->graph, value) &&
@@ -61,7 +66,10 @@ int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t va
     return uses->users[value][0];
 }
 
-void qb_rewrite_changed(qb_rewrite *rw) { rw->n_changes++; }
+qb_status qb_rewrite_changed(qb_rewrite *rw) {
+    rw->n_changes++;
+    return QB_OK;
+}
 
 void qb_rewrite_kill(qb_rewrite *rw, int32_t node) {
     qb_rewrite_touch(rw, node);
@@ -95,8 +103,7 @@ static qb_status need_op(qb_rewrite *rw, const qb_op *op) {
 static qb_status index_node_names(qb_rewrite *rw) {
     QB_TRY(qb_rewrite_arena(rw));
     qb_arena *arena = rw->index.arena;
-    qb_names *names = qb_arena_alloc(rw->cx, arena, 1, sizeof *names);
-    if (!names) return rw->cx->code;
+    qb_names *names = QB_NEW(rw->cx, qb_arena_alloc(rw->cx, arena, 1, sizeof *names));
     for (int32_t i = 0; i < rw->graph->n_nodes; i++) {
         const qb_node *node = &rw->graph->nodes[i];
         if (node->op && *node->name && qb_names_find(names, node->name) < 0)
@@ -174,8 +181,7 @@ float *qb_rewrite_reals(qb_rewrite *rw, int32_t value) {
 
 qb_status qb_rewrite_floats(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
                             const float *data, int32_t *out) {
-    const char *name = derived_name(rw, like, suffix);
-    if (!name) return rw->cx->code;
+    const char *name = QB_NEW(rw->cx, derived_name(rw, like, suffix));
     int32_t id = qb_graph_add_constant(rw->cx, rw->graph, name, QB_DTYPE_F32, shape, data);
     if (id < 0) return rw->cx->code;
     *out = id;
@@ -184,8 +190,7 @@ qb_status qb_rewrite_floats(qb_rewrite *rw, int32_t like, const char *suffix, co
 
 qb_status qb_rewrite_int64s(qb_rewrite *rw, int32_t like, const char *suffix, const int64_t *data,
                             int32_t n, int32_t *out) {
-    const char *name = derived_name(rw, like, suffix);
-    if (!name) return rw->cx->code;
+    const char *name = QB_NEW(rw->cx, derived_name(rw, like, suffix));
     qb_shape shape = {.rank = 1, .dim = {n}};
     int32_t id = qb_graph_add_constant(rw->cx, rw->graph, name, QB_DTYPE_S64, &shape, data);
     if (id < 0) return rw->cx->code;
@@ -195,8 +200,7 @@ qb_status qb_rewrite_int64s(qb_rewrite *rw, int32_t like, const char *suffix, co
 
 qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
                            int32_t *out) {
-    const char *name = derived_name(rw, like, suffix);
-    if (!name) return rw->cx->code;
+    const char *name = QB_NEW(rw->cx, derived_name(rw, like, suffix));
     int32_t id = qb_graph_add_value(rw->cx, rw->graph, name, rw->graph->values[like].dtype, shape);
     if (id < 0) return rw->cx->code;
     rw->graph->values[id].q = rw->graph->values[like].q;
@@ -232,8 +236,7 @@ qb_status qb_rewrite_before(qb_rewrite *rw, int32_t index, int32_t side, int32_t
     qb_rewrite_touch(rw, index);
     qb_rewrite_touch(rw, view);
     rw->unsorted = true;
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 static void *attr_slot(qb_rewrite *rw, int32_t node, const char *attr, qb_attr_type type) {
@@ -246,32 +249,27 @@ static void *attr_slot(qb_rewrite *rw, int32_t node, const char *attr, qb_attr_t
 }
 
 qb_status qb_node_set_int(qb_rewrite *rw, int32_t node, const char *attr, int64_t value) {
-    int64_t *slot = attr_slot(rw, node, attr, QB_ATTR_INT);
-    if (!slot) return rw->cx->code;
+    int64_t *slot = QB_NEW(rw->cx, attr_slot(rw, node, attr, QB_ATTR_INT));
     *slot = value;
     return QB_OK;
 }
 
 qb_status qb_node_set_float(qb_rewrite *rw, int32_t node, const char *attr, float value) {
-    float *slot = attr_slot(rw, node, attr, QB_ATTR_FLOAT);
-    if (!slot) return rw->cx->code;
+    float *slot = QB_NEW(rw->cx, attr_slot(rw, node, attr, QB_ATTR_FLOAT));
     *slot = value;
     return QB_OK;
 }
 
 qb_status qb_node_set_string(qb_rewrite *rw, int32_t node, const char *attr, const char *value) {
-    const char **slot = attr_slot(rw, node, attr, QB_ATTR_STRING);
-    if (!slot) return rw->cx->code;
-    const char *copy = qb_arena_strdup(rw->cx, rw->graph->arena, value);
-    if (!copy) return rw->cx->code;
+    const char **slot = QB_NEW(rw->cx, attr_slot(rw, node, attr, QB_ATTR_STRING));
+    const char *copy = QB_NEW(rw->cx, qb_arena_strdup(rw->cx, rw->graph->arena, value));
     *slot = copy;
     return QB_OK;
 }
 
 qb_status qb_node_set_ints(qb_rewrite *rw, int32_t node, const char *attr, const int64_t *value,
                            int32_t n) {
-    qb_ints *slot = attr_slot(rw, node, attr, QB_ATTR_INTS);
-    if (!slot) return rw->cx->code;
+    qb_ints *slot = QB_NEW(rw->cx, attr_slot(rw, node, attr, QB_ATTR_INTS));
     int64_t *copy = qb_arena_alloc(rw->cx, rw->graph->arena, (size_t)n, sizeof *copy);
     if (!copy) return rw->cx->code;
     memcpy(copy, value, (size_t)n * sizeof *copy);

@@ -28,8 +28,7 @@ static bool describe_conv(const qb_node *node, const qb_shape *w, anchor *a) {
     if (w->rank < 3) return false;
     a->axis = 1;
     a->groups = 1;
-    a->inner = 1;
-    for (int32_t i = 2; i < w->rank; i++) a->inner *= w->dim[i];
+    a->inner = qb_shape_span(w, 2, w->rank);
     if (qb_node_is(node, "Conv")) {
         a->channels = w->dim[0];
         a->outer = 1;
@@ -196,8 +195,7 @@ static qb_status pixel_conv(qb_rewrite *rw, int32_t node, int32_t x, int64_t n, 
 
 qb_status qb_affine_conv(qb_rewrite *rw, int32_t node, int32_t x, int64_t n, const double *scale,
                          const double *shift) {
-    QB_FREED float *numbers = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *numbers);
-    if (!numbers) return rw->cx->code;
+    QB_FREED float *numbers = QB_NEW(rw->cx, qb_alloc(rw->cx, 2 * (size_t)n, sizeof *numbers));
     for (int64_t i = 0; i < n; i++) {
         numbers[i] = (float)scale[i];
         numbers[n + i] = (float)shift[i];

@@ -106,6 +106,8 @@ qb_status qb_rewrite_tidy(qb_rewrite *rw);
 
 /* Producer of a value: a live node of this operator, else -1. `op` NULL: any. */
 int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op);
+/* The same as a node, and of a plain value only; NULL: none. */
+const qb_node *qb_rewrite_behind(const qb_rewrite *rw, int32_t value, const char *op);
 /* The node that alone reads the value (once), when the value is no graph output; else -1. */
 int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t value);
 /* The node that makes a plain value which `reader` alone reads; -1: none. */
@@ -121,8 +123,8 @@ void qb_rewrite_touch(qb_rewrite *rw, int32_t node);
 /* Where the index and what else a rewrite needs for a while lies. */
 qb_status qb_rewrite_arena(qb_rewrite *rw);
 
-/* Counts one rewrite. */
-void qb_rewrite_changed(qb_rewrite *rw);
+/* Counts one rewrite. QB_OK, with which a match that made one ends. */
+qb_status qb_rewrite_changed(qb_rewrite *rw);
 void qb_rewrite_kill(qb_rewrite *rw, int32_t node);
 /* Every use of `from` (inputs of nodes, graph outputs) becomes `to`. */
 void qb_rewrite_replace_uses(qb_rewrite *rw, int32_t from, int32_t to);

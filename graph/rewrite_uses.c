@@ -113,8 +113,7 @@ static qb_status open_links(qb_rewrite *rw, qb_rewrite_links *links, int32_t n_i
     const size_t n = (size_t)n_in + (size_t)n_out, twice = 2 * links->capacity;
     if (n > links->capacity) {
         const size_t wider = n > twice ? n : twice;
-        int32_t *id = qb_arena_pack(rw->cx, rw->index.arena, wider, sizeof *id);
-        if (!id) return rw->cx->code;
+        int32_t *id = QB_NEW(rw->cx, qb_arena_pack(rw->cx, rw->index.arena, wider, sizeof *id));
         links->id = id;
         links->capacity = wider;
     }

@@ -237,8 +237,7 @@ qb_status qb_sizes_infer(qb_ctx *cx, qb_graph *graph, int32_t index) {
     if (value->data || !may_be_sizes(value)) return QB_OK;
     qb_sizes sizes = {.n = (int32_t)qb_shape_count(&value->shape)};
     if (!sizes_of(cx, graph, node, &sizes) || !any_known(&sizes)) return QB_OK;
-    qb_sizes *kept = qb_arena_alloc(cx, graph->arena, 1, sizeof *kept);
-    if (!kept) return cx->code;
+    qb_sizes *kept = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, 1, sizeof *kept));
     *kept = sizes;
     value->sizes = kept;
     return QB_OK;

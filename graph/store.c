@@ -197,8 +197,7 @@ static qb_status get_name(reader *r, const char **out) {
 }
 
 static qb_status get_array(reader *r, int32_t n, size_t size, void *slot) {
-    void *copy = qb_arena_alloc(r->cx, r->graph->arena, (size_t)n, size);
-    if (!copy) return r->cx->code;
+    void *copy = QB_NEW(r->cx, qb_arena_alloc(r->cx, r->graph->arena, (size_t)n, size));
     QB_TRY(get(r, copy, (size_t)n * size));
     memcpy(slot, &copy, sizeof copy);
     return QB_OK;
@@ -257,8 +256,7 @@ static qb_status get_content(reader *r, qb_value *value) {
     if (what == CONTENT_DATA) {
         const char *from = data_of(r, value->dtype, &value->shape, &value->bytes);
         if (!from) return bad(r, "the data of a constant is cut short");
-        void *copy = qb_arena_alloc(r->cx, r->graph->arena, 1, value->bytes);
-        if (!copy) return r->cx->code;
+        void *copy = QB_NEW(r->cx, qb_arena_alloc(r->cx, r->graph->arena, 1, value->bytes));
         value->data = copy;
         return get(r, copy, value->bytes);
     }
@@ -314,8 +312,7 @@ static qb_status get_tensor(reader *r, qb_tensor *out) {
 static qb_status get_strings(reader *r, qb_strings *list) {
     int32_t n;
     QB_TRY(get_count(r, sizeof(uint32_t), &n)); /* each text begins with its length */
-    const char **v = qb_arena_alloc(r->cx, r->graph->arena, (size_t)n, sizeof *v);
-    if (!v) return r->cx->code;
+    const char **v = QB_NEW(r->cx, qb_arena_alloc(r->cx, r->graph->arena, (size_t)n, sizeof *v));
     for (int32_t i = 0; i < n; i++) QB_TRY(get_text(r, &v[i]));
     *list = (qb_strings){n, v};
     return QB_OK;
@@ -434,12 +431,11 @@ qb_status qb_graph_restore(qb_ctx *cx, const char *name, const void *bytes, size
                            const qb_store_memory *memory, qb_graph **out) {
     reader r = {
         .cx = cx, .name = name, .at = bytes, .end = (const char *)bytes + size, .memory = *memory};
-    QB_TRY(qb_graph_create(cx, &r.graph));
-    qb_status status = get_all(&r);
-    if (status == QB_OK) status = check(&r);
-    if (status == QB_OK)
-        *out = r.graph;
-    else
-        qb_graph_free(r.graph);
-    return status;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_TRY(qb_graph_create(cx, &graph));
+    r.graph = graph;
+    QB_TRY(get_all(&r));
+    QB_TRY(check(&r));
+    *out = QB_MOVE(graph);
+    return QB_OK;
 }

@@ -209,8 +209,7 @@ static void add_constant(qb_strbuf *text, const qb_graph *graph, int32_t id, boo
 }
 
 qb_status qb_graph_text(qb_ctx *cx, const qb_graph *graph, char **out) {
-    bool *shown = qb_alloc(cx, (size_t)graph->n_values, sizeof *shown);
-    if (!shown) return cx->code;
+    QB_FREED bool *shown = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *shown));
     qb_strbuf text = {0};
     qb_strbuf_add(&text, "graph ");
     add_name(&text, graph->name);
@@ -232,8 +231,5 @@ qb_status qb_graph_text(qb_ctx *cx, const qb_graph *graph, char **out) {
         add_name(&text, graph->values[graph->outputs[i]].name);
         qb_strbuf_add(&text, "\n");
     }
-    qb_free(shown);
-    qb_status status = qb_strbuf_take(cx, &text, out);
-    if (status != QB_OK) qb_strbuf_release(&text);
-    return status;
+    return qb_strbuf_take(cx, &text, out);
 }

@@ -125,7 +125,6 @@ qb_status qb_graph_verify(qb_ctx *cx, const qb_graph *graph) {
     QB_TRY(check_ids(cx, graph, graph->inputs, graph->n_inputs, false, "inputs"));
     QB_TRY(check_ids(cx, graph, graph->outputs, graph->n_outputs, false, "outputs"));
     for (int32_t i = 0; i < graph->n_values; i++) QB_TRY(check_value(cx, graph, i));
-    QB_FREED bool *defined = qb_alloc(cx, (size_t)graph->n_values, sizeof *defined);
-    if (!defined) return cx->code;
+    QB_FREED bool *defined = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *defined));
     return check_order(cx, graph, defined);
 }

@@ -29,4 +29,5 @@ qb_status qb_wire_check(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_s
 qb_status qb_wire_unpack(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_span bytes,
                          ProtobufCMessage **out);
 void qb_wire_free(ProtobufCMessage *message); /* accepts NULL */
+QB_RELEASE_AT(ProtobufCMessage, qb_wire_free)
 #endif

@@ -6,22 +6,15 @@
 
 #define DRAWN_PIXELS (8 * 64 * 64) /* of all images together, if that makes at least four */
 
-static const qb_zoo_model *const models[] = {
+const qb_zoo_model *const qb_zoo_models[] = {
 #define X(identifier) &qb_zoo_##identifier,
 #include "graph/zoo.def"
 #undef X
-};
-
-enum { N_MODELS = sizeof models / sizeof *models };
-
-const qb_zoo_model *const *qb_zoo_models(int32_t *n) {
-    *n = N_MODELS;
-    return models;
-}
+    NULL};
 
 const qb_zoo_model *qb_zoo_find(const char *name) {
-    for (int32_t i = 0; i < N_MODELS; i++)
-        if (strcmp(models[i]->name, name) == 0) return models[i];
+    for (const qb_zoo_model *const *m = qb_zoo_models; *m; m++)
+        if (strcmp((*m)->name, name) == 0) return *m;
     return NULL;
 }
 

@@ -24,7 +24,7 @@ typedef struct qb_zoo_model {
                            small images would show them mostly padding */
 } qb_zoo_model;
 
-const qb_zoo_model *const *qb_zoo_models(int32_t *n);
+extern const qb_zoo_model *const qb_zoo_models[];  /* ends with NULL */
 const qb_zoo_model *qb_zoo_find(const char *name); /* NULL when unknown */
 
 typedef struct qb_zoo_options {

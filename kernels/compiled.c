@@ -16,8 +16,7 @@ struct qb_compiled {
 };
 
 qb_status qb_compiled_create(qb_ctx *cx, qb_compiled **out) {
-    qb_compiled *c = qb_alloc(cx, 1, sizeof *c);
-    if (!c) return cx->code;
+    qb_compiled *c = QB_NEW(cx, qb_alloc(cx, 1, sizeof *c));
     *out = c;
     return QB_OK;
 }
@@ -57,15 +56,11 @@ qb_status qb_compiled_borrow_all(qb_ctx *cx, qb_compiled *c, const qb_compiled *
 
 qb_status qb_compiled_add(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *data, size_t bytes) {
     if (find(c, key)) return QB_OK;
-    void *own = qb_alloc(cx, bytes, 1);
-    if (!own) return cx->code;
+    QB_FREED void *own = QB_NEW(cx, qb_alloc(cx, bytes, 1));
     memcpy(own, data, bytes);
-    const qb_status status = qb_compiled_borrow(cx, c, key, own, bytes);
-    if (status == QB_OK)
-        c->entry[c->n - 1].own = own;
-    else
-        qb_free(own);
-    return status;
+    QB_TRY(qb_compiled_borrow(cx, c, key, own, bytes));
+    c->entry[c->n - 1].own = QB_MOVE(own);
+    return QB_OK;
 }
 
 qb_status qb_compiled_take(qb_ctx *cx, qb_compiled *c, const qb_compiled *from, qb_hash key) {

@@ -107,14 +107,20 @@ char *qb_shape_text(const qb_shape *shape, char *text, size_t n) {
     return text;
 }
 
+int64_t qb_shape_span(const qb_shape *shape, int32_t from, int32_t to) {
+    int64_t n = 1;
+    for (int32_t d = from; d < to; d++) n *= shape->dim[d];
+    return n;
+}
+
 static int64_t channel_block(qb_layout layout) {
     return layout == QB_LAYOUT_C8 ? 8 : layout == QB_LAYOUT_C16 ? 16 : 1;
 }
 
 qb_channel_view qb_desc_channels(const qb_desc *desc) {
     const qb_shape *shape = &desc->shape;
-    qb_channel_view view = {.n = shape->rank > 1 ? shape->dim[1] : 1, .spatial = 1};
-    for (int32_t i = 2; i < shape->rank; i++) view.spatial *= shape->dim[i];
+    qb_channel_view view = {.n = shape->rank > 1 ? shape->dim[1] : 1,
+                            .spatial = qb_shape_span(shape, 2, shape->rank)};
     view.offset = desc->channel_total > 0 ? desc->channel_offset : 0;
     view.total = desc->channel_total > 0 ? desc->channel_total : view.n;
     view.block = channel_block(desc->layout);

@@ -73,6 +73,8 @@ bool qb_shape_known(const qb_shape *shape);
 /* Product of the dimensions (1 for rank 0). Only for known shapes. -1 where the product of those
  * that are not 0 overflows, also beside a 0: strides are such products. */
 int64_t qb_shape_count(const qb_shape *shape);
+/* Product of the dimensions `from` to `to` - 1, 1 where there are none. Only for known shapes. */
+int64_t qb_shape_span(const qb_shape *shape, int32_t from, int32_t to);
 /* Writes "1x3x224x224" ("?" for unknown, "scalar" for rank 0) into text[n]; returns text. */
 char *qb_shape_text(const qb_shape *shape, char *text, size_t n);
 

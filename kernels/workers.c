@@ -144,29 +144,23 @@ qb_status qb_workers_create(qb_ctx *cx, int threads, qb_workers **out) {
     *out = NULL;
     if (threads <= 1) return QB_OK;
     size_t n = (size_t)threads;
-    qb_workers *w = qb_alloc_aligned(cx, sizeof *w + n * sizeof w->shares[0], 1);
-    if (!w) return cx->code;
+    QB_RELEASED(qb_workers_free_at)
+    qb_workers *w = QB_NEW(cx, qb_alloc_aligned(cx, sizeof *w + n * sizeof w->shares[0], 1));
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
     w->n_shares = threads;
     w->forks = qb_forks();
-    w->member = qb_alloc(cx, n, sizeof *w->member);
-    qb_status status = w->member ? QB_OK : cx->code;
-    for (; status == QB_OK && w->n_started < threads - 1; w->n_started++) {
+    QB_TRY_NEW(cx, w->member = qb_alloc(cx, n, sizeof *w->member));
+    for (; w->n_started < threads - 1; w->n_started++) {
         struct member *m = &w->member[w->n_started];
         m->team = w;
         m->index = w->n_started + 1;
         const int error = qb_thread_start(&m->thread, member_main, m);
-        if (error == 0) continue;
-        status = qb_fail(cx, QB_STATUS_NOMEM, "cannot start %d worker threads: %s", threads - 1,
-                         strerror(error));
-        break;
+        if (error != 0)
+            return qb_fail(cx, QB_STATUS_NOMEM, "cannot start %d worker threads: %s", threads - 1,
+                           strerror(error));
     }
-    if (status != QB_OK) {
-        qb_workers_free(w);
-        return status;
-    }
-    *out = w;
+    *out = QB_MOVE(w);
     return QB_OK;
 }
 

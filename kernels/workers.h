@@ -18,6 +18,7 @@ typedef void (*qb_task_fn)(int64_t task, void *argument);
 /* `threads` in all, the caller included. One thread gives *out == NULL, which all calls accept. */
 qb_status qb_workers_create(qb_ctx *cx, int threads, qb_workers **out);
 void qb_workers_free(qb_workers *workers); /* no loop may be running */
+QB_RELEASE_AT(qb_workers, qb_workers_free)
 
 /* Runs fn(task, argument) for tasks 0..n-1, each once, in any order and on any thread, and returns
  * when all are done. One caller at a time; not from inside a task. Allocates nothing. */

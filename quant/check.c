@@ -153,8 +153,7 @@ qb_status qb_check(qb_ctx *cx, const qb_graph *graph, const qb_target *target, q
     QB_GO(qb_uses_build(cx, graph, &lint.uses));
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (holds_for(rules[i], target)) QB_GO(apply(&lint, rules[i]));
-    *out = findings;
-    findings = (qb_findings){0};
+    *out = QB_MOVE(findings);
 out:
     qb_findings_release(&findings);
     qb_uses_release(&lint.uses);

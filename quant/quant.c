@@ -146,8 +146,7 @@ static void trace_data(const qb_graph *graph, bool *from_data) {
 static qb_status bind_any(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
     const size_t n = (size_t)graph->n_inputs;
     int32_t n_norms;
-    QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
-    if (!shapes) return cx->code;
+    QB_FREED qb_shape *shapes = QB_NEW(cx, qb_alloc(cx, n, sizeof *shapes));
     for (size_t i = 0; i < n; i++) {
         shapes[i] = graph->values[graph->inputs[i]].shape;
         for (int32_t d = 0; d < shapes[i].rank; d++)
@@ -251,8 +250,7 @@ qb_status qb_quantize(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
     if (report) count(&state, report);
     QB_GO(qb_graph_sort(cx, state.graph));  /* Q/DQ nodes were appended */
     QB_GO(qb_graph_sweep(cx, state.graph)); /* float weights that nobody reads any more */
-    *out = state.graph;
-    state.graph = NULL;
+    *out = QB_MOVE(state.graph);
 out:
     qb_groups_release(&state.groups);
     qb_graph_free(state.graph);

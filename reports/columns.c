@@ -9,11 +9,6 @@
 #define INTERVAL(NAME, EXPR)                                                                       \
     static qb_interval NAME(const qb_run_row *r) { return (EXPR); }
 
-static double metric(const qb_run_row *row, const char *name) {
-    const qb_run_metric *m = qb_run_metric_find(row, name);
-    return m ? m->value : NAN;
-}
-
 INTERVAL(top1_ci, qb_run_metric_ci(r, "top1"))
 INTERVAL(top5_ci, qb_run_metric_ci(r, "top5"))
 INTERVAL(agreement_ci, qb_run_metric_ci(r, "agreement"))
@@ -190,7 +185,9 @@ int32_t qb_columns(const qb_run *run, qb_column out[QB_COLUMNS_MAX]) {
 
 double qb_column_order(const qb_column *c, const qb_run_row *row) {
     if (c->text) return NAN;
-    return c->interval ? c->interval(row).lo : c->value ? c->value(row) : metric(row, c->key);
+    return c->interval ? c->interval(row).lo
+           : c->value  ? c->value(row)
+                       : qb_run_metric_value(row, c->key);
 }
 
 static bool rows_differ(const qb_column *c, const qb_run *run) {

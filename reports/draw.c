@@ -53,8 +53,7 @@ void qb_gnuplot_string(FILE *stream, const char *text) {
 static qb_status write_script(const drawing *d, FILE *stream) {
     const char *name = d->figure->name;
     const int height = d->figure->height;
-    char *tsv = qb_format(d->cx, "%s.tsv", name);
-    if (!tsv) return d->cx->code;
+    QB_FREED char *tsv = QB_NEW(d->cx, qb_format(d->cx, "%s.tsv", name));
     fprintf(stream,
             "# Redraw with: gnuplot %s.gp\n"
             "if (!exists('svg')) svg = '%s.svg'\n"
@@ -63,14 +62,13 @@ static qb_status write_script(const drawing *d, FILE *stream) {
             "set terminal svg noenhanced size 640,%d font 'Helvetica,15' background '#ffffff'\n"
             "set output svg\n",
             name, name, name, height);
-    qb_status status = d->figure->script(d->cx, d->figure->user, tsv, stream);
+    QB_TRY(d->figure->script(d->cx, d->figure->user, tsv, stream));
     fprintf(stream,
             "set terminal pngcairo noenhanced size 960,%d font 'Helvetica,16' background "
             "'#ffffff'\n"
             "set output png\nreplot\nunset output\n",
             height * 3 / 2);
-    qb_free(tsv);
-    return status;
+    return QB_OK;
 }
 
 /* ---- gnuplot ---- */
@@ -153,8 +151,7 @@ static qb_status run_gnuplot(const drawing *d, int svg, int png) {
 /* ---- pictures ---- */
 
 static qb_status open_picture(const drawing *d, const char *suffix, qb_writer *out) {
-    char *path = qb_format(d->cx, "%s/%s%s", d->folder, d->figure->name, suffix);
-    if (!path) return d->cx->code;
+    char *path = QB_NEW(d->cx, qb_format(d->cx, "%s/%s%s", d->folder, d->figure->name, suffix));
     const qb_status status = qb_writer_open(d->cx, path, out);
     qb_free(path);
     if (status == QB_OK) out->scratch = true;
@@ -181,18 +178,13 @@ static qb_status commit_picture(qb_ctx *cx, qb_writer *picture, const char *end)
 
 qb_status qb_draw(qb_ctx *cx, const qb_drawing *figure, const char *folder) {
     const drawing at = {cx, figure, folder}, *d = &at;
-    qb_writer svg = {0}, png = {0};
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_writer_abort) qb_writer svg = {0}, png = {0};
     QB_TRY(qb_check_cancel(d->cx));
     QB_TRY(write_text(d, ".tsv", write_data));
     QB_TRY(write_text(d, ".gp", write_script));
-    QB_GO(open_picture(d, ".svg", &svg));
-    QB_GO(open_picture(d, ".png", &png));
-    QB_GO(run_gnuplot(d, fileno(svg.stream), fileno(png.stream)));
-    QB_GO(commit_picture(cx, &svg, "</svg>"));
-    QB_GO(commit_picture(cx, &png, "IEND"));
-out:
-    qb_writer_abort(&svg);
-    qb_writer_abort(&png);
-    return status;
+    QB_TRY(open_picture(d, ".svg", &svg));
+    QB_TRY(open_picture(d, ".png", &png));
+    QB_TRY(run_gnuplot(d, fileno(svg.stream), fileno(png.stream)));
+    QB_TRY(commit_picture(cx, &svg, "</svg>"));
+    return commit_picture(cx, &png, "IEND");
 }

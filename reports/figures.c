@@ -9,16 +9,11 @@
 #include "reports/figures.def"
 #undef QB_FIGURE
 
-static const qb_figure *const figures[] = {
+const qb_figure *const qb_figures[] = {
 #define QB_FIGURE(name) &qb_figure_##name,
 #include "reports/figures.def"
 #undef QB_FIGURE
-};
-
-const qb_figure *const *qb_figures(int32_t *n) {
-    *n = (int32_t)(sizeof figures / sizeof figures[0]);
-    return figures;
-}
+    NULL};
 
 void qb_tsv_number(FILE *stream, double value) {
     if (isnan(value))
@@ -177,8 +172,8 @@ static qb_status plotted_script(qb_ctx *cx, const void *user, const char *tsv, F
 qb_status qb_report_figures(qb_ctx *cx, const qb_run *run, const char *folder) {
     qb_status first = QB_OK; /* without gnuplot, data and scripts of all figures are written */
     QB_TRY(qb_make_own_dir(cx, folder));
-    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
-        const qb_figure *f = figures[i];
+    for (int i = 0; qb_figures[i]; i++) {
+        const qb_figure *f = qb_figures[i];
         if (f->applies && !f->applies(run)) continue;
         const plotted p = {f, run};
         const qb_drawing drawing = {.name = f->name,

@@ -142,12 +142,10 @@ static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
 }
 
 qb_status qb_html_figures(const qb_page *page, qb_section section) {
-    int32_t n;
-    const qb_figure *const *all = qb_figures(&n);
     if (page->figures) fputs("<div class=\"figures\">\n", page->stream);
-    for (int32_t i = 0; page->figures && i < n; i++)
-        if (all[i]->section == section && (!all[i]->applies || all[i]->applies(page->run)))
-            QB_TRY(put_figure(page, all[i]));
+    for (const qb_figure *const *f = qb_figures; page->figures && *f; f++)
+        if ((*f)->section == section && (!(*f)->applies || (*f)->applies(page->run)))
+            QB_TRY(put_figure(page, *f));
     if (page->figures) fputs("</div>\n", page->stream);
     return QB_OK;
 }

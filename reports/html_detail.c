@@ -295,9 +295,8 @@ static void sample(const qb_page *p, const qb_run_row *row, const qb_run_worst *
     char number[16];
     FILE *s = p->stream;
     fputs("<li>", s);
-    if (is_base64(shown->thumbnail)) {
+    if (is_base64(shown->thumbnail))
         fprintf(s, "<img alt=\"\" src=\"data:image/png;base64,%s\">", shown->thumbnail);
-    }
     qb_html_text(s, shown->name);
     fputs("<br>", s);
     if (w->answer >= 0 || w->reference_answer >= 0) {

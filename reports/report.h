@@ -71,7 +71,7 @@ typedef struct qb_figure {
     /* Writes the gnuplot script's body: it plots `tsv`; the caller sets terminal and output. */
     qb_status (*script)(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream);
 } qb_figure;
-const qb_figure *const *qb_figures(int32_t *n);
+extern const qb_figure *const qb_figures[]; /* ends with NULL */
 
 /* Draws all figures that apply into a folder: data, script, SVG and PNG each. Pictures
  * appear whole or not at all. No gnuplot: QB_STATUS_NOTFOUND once data and scripts of all figures

@@ -28,15 +28,11 @@ double qb_costs_copy_rate(const qb_space *space, const qb_step_times *integers) 
 }
 
 qb_status qb_costs_create(qb_ctx *cx, const qb_space *space, qb_costs *out) {
-    qb_costs c = {.space = space,
-                  .more = qb_alloc(cx, (size_t)space->n, sizeof *c.more),
-                  .apart = qb_alloc(cx, (size_t)space->n, sizeof *c.apart),
-                  .saved = qb_alloc(cx, (size_t)space->n_edges, sizeof *c.saved)};
-    if (!c.more || !c.apart || !c.saved) {
-        qb_costs_release(&c);
-        return cx->code;
-    }
-    *out = c;
+    QB_RELEASED(qb_costs_release) qb_costs c = {.space = space};
+    QB_TRY_NEW(cx, c.more = qb_alloc(cx, (size_t)space->n, sizeof *c.more));
+    QB_TRY_NEW(cx, c.apart = qb_alloc(cx, (size_t)space->n, sizeof *c.apart));
+    QB_TRY_NEW(cx, c.saved = qb_alloc(cx, (size_t)space->n_edges, sizeof *c.saved));
+    *out = QB_MOVE(c);
     return QB_OK;
 }
 

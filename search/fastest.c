@@ -54,8 +54,7 @@ static qb_status propose(qb_ctx *cx, choice *c, qb_dtype floats, const qb_step_t
     const double rate = qb_costs_copy_rate(c->space, &c->integers);
     QB_RELEASED(qb_costs_release) qb_costs costs = {0};
     candidate *ignored;
-    QB_FREED bool *is_float = qb_alloc(cx, (size_t)n, sizeof *is_float);
-    if (!is_float) return cx->code;
+    QB_FREED bool *is_float = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *is_float));
     QB_TRY(qb_costs_create(cx, c->space, &costs));
     qb_costs_estimate(&costs, &c->integers, times, rate);
     for (int32_t g = 0; g < n; g++)

@@ -95,9 +95,8 @@ static double widest(const qb_interleaved_time *times, int32_t n) {
 
 qb_status qb_time_rounds(qb_ctx *cx, qb_time_once_fn run, void *user, int32_t n, double seconds,
                          qb_interleaved_time *out) {
-    QB_FREED rounds *least = qb_alloc(cx, (size_t)n, sizeof *least);
-    QB_FREED qb_interleaved_time *now = qb_alloc(cx, (size_t)n, sizeof *now);
-    if (!least || !now) return cx->code;
+    QB_FREED rounds *least = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *least));
+    QB_FREED qb_interleaved_time *now = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *now));
     for (int try = 0; try < TRIES && (try == 0 || widest(out, n) > STEADY); try++) {
         for (int k = 0; k < ROUNDS; k++)
             for (int32_t i = 0; i < n; i++)
@@ -142,8 +141,7 @@ qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32
                               const qb_timing_inputs *inputs, double seconds,
                               qb_interleaved_time *out) {
     qb_status status = QB_OK;
-    QB_FREED timed *all = qb_alloc(cx, (size_t)n, sizeof *all);
-    if (!all) return cx->code;
+    QB_FREED timed *all = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *all));
     for (int32_t i = 0; i < n; i++) QB_GO(start(cx, engines[i], inputs, &all[i]));
     QB_GO(qb_time_rounds(cx, run_once, all, n, seconds, out));
 out:
@@ -184,19 +182,15 @@ static qb_status profile(qb_ctx *cx, const timed *r, int32_t runs, double *secon
 qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_timing_inputs *inputs,
                                 int32_t runs, qb_step_times *out) {
     QB_RELEASED(qb_step_times_release) qb_step_times times = {.n = qb_engine_n_steps(engine)};
-    qb_status status = QB_OK;
-    timed r = {0};
+    QB_RELEASED(stop) timed r = {0};
     QB_FREED double *seconds = qb_alloc(cx, (size_t)times.n, sizeof *seconds);
     times.step = qb_alloc(cx, (size_t)times.n, sizeof *times.step);
-    if (!times.step || !seconds) QB_GO(cx->code);
-    QB_GO(name_steps(cx, engine, &times));
-    QB_GO(start(cx, engine, inputs, &r));
-    QB_GO(profile(cx, &r, runs, seconds, &times));
-    *out = times;
-    times = (qb_step_times){0};
-out:
-    stop(&r);
-    return status;
+    if (!times.step || !seconds) return cx->code;
+    QB_TRY(name_steps(cx, engine, &times));
+    QB_TRY(start(cx, engine, inputs, &r));
+    QB_TRY(profile(cx, &r, runs, seconds, &times));
+    *out = QB_MOVE(times);
+    return QB_OK;
 }
 
 void qb_step_times_release(qb_step_times *times) {

@@ -130,8 +130,7 @@ qb_status qb_journal_open(qb_ctx *cx, const char *path, json_t *of, bool resume,
     if (resume && qb_path_exists(path)) QB_GO(qb_file_read(cx, path, JOURNAL_MAX, &text, &size));
     QB_GO(read_all(cx, j, text, size, of, &keep));
     QB_GO(begin(cx, j, text, keep, of));
-    *out = j;
-    j = NULL;
+    *out = QB_MOVE(j);
 out:
     json_decref(of);
     qb_free(text);

@@ -1,9 +1,9 @@
-#include "search/plan_choice.h"
-
+/* From the plan of an engine back to what it chose. */
 #include <jansson.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "search/space.h"
 
 #define PLAN_MAX ((size_t)64 << 20)
 
@@ -62,24 +62,17 @@ static qb_status read_choice(qb_ctx *cx, const char *path, const json_t *plan,
 }
 
 qb_status qb_plan_choice(qb_ctx *cx, const char *path, const qb_space *space, qb_alternative *out) {
-    char *text = NULL;
+    QB_FREED char *text = NULL;
     size_t size;
     json_error_t error;
-    qb_alternative choice = {.is_float = qb_alloc(cx, (size_t)space->n, sizeof(bool))};
-    json_t *plan = NULL;
-    qb_status status = choice.is_float ? QB_OK : cx->code;
-    if (status == QB_OK) status = qb_file_read(cx, path, PLAN_MAX, &text, &size);
-    if (status == QB_OK) {
-        plan = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-        status =
-            plan ? read_choice(cx, path, plan, space, &choice)
-                 : qb_fail(cx, QB_STATUS_FORMAT, "%s: line %d: %s", path, error.line, error.text);
-    }
-    json_decref(plan);
-    qb_free(text);
-    if (status == QB_OK)
-        *out = choice;
-    else
-        qb_free(choice.is_float);
-    return status;
+    QB_FREED bool *is_float = QB_NEW(cx, qb_alloc(cx, (size_t)space->n, sizeof(bool)));
+    qb_alternative choice = {.is_float = is_float};
+    QB_TRY(qb_file_read(cx, path, PLAN_MAX, &text, &size));
+    json_auto_t *plan = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!plan)
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: line %d: %s", path, error.line, error.text);
+    QB_TRY(read_choice(cx, path, plan, space, &choice));
+    is_float = NULL;
+    *out = choice;
+    return QB_OK;
 }

@@ -56,11 +56,6 @@ static bool find_score(const qb_journal *journal, bool intervals, const char *ke
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
-static double value_of(const qb_run_row *row, const char *name) {
-    const qb_run_metric *m = qb_run_metric_find(row, name);
-    return m ? m->value : NAN;
-}
-
 /* What the task is about, in the journal, too: a search that goes on may run nothing. */
 static qb_status keep_task(qb_ctx *cx, const qb_search_options *o, const qb_run *run,
                            qb_search *search, const qb_run_metric **metric) {
@@ -86,8 +81,8 @@ qb_status qb_search_recall_data(qb_ctx *cx, const qb_journal *journal, qb_search
 static qb_search_score score_of(const qb_run_row *row, const char *metric) {
     return (qb_search_score){.sqnr_db = row->sqnr_db,
                              .agreement = row->agreement_top1,
-                             .divergence = value_of(row, "divergence"),
-                             .metric = metric ? value_of(row, metric) : NAN,
+                             .divergence = qb_run_metric_value(row, "divergence"),
+                             .metric = metric ? qb_run_metric_value(row, metric) : NAN,
                              .drop = row->drop,
                              .drop_ci = row->paired.drop_ci};
 }
@@ -137,8 +132,7 @@ qb_status qb_search_score_all(qb_ctx *cx, const qb_search_options *o,
     int32_t at[PASS], n_left = 0;
     qb_status status = QB_OK;
     for (int32_t i = 0; i < n && status == QB_OK; i++) {
-        key[n_left] = qb_search_key(cx, o->space, alternatives[i]);
-        if (!key[n_left]) QB_GO(cx->code);
+        QB_GO_NEW(cx, key[n_left] = qb_search_key(cx, o->space, alternatives[i]));
         left[n_left] = alternatives[i];
         at[n_left] = i;
         if (find_score(o->journal, intervals, key[n_left], &out[i]))

@@ -49,8 +49,7 @@ static double noise_of(double sqnr_db) {
 static qb_status copy_of(qb_ctx *cx, const searcher *s, const qb_alternative *a,
                          qb_alternative *out) {
     *out = *a;
-    out->is_float = qb_alloc(cx, (size_t)s->space->n, sizeof *out->is_float);
-    if (!out->is_float) return cx->code;
+    QB_TRY_NEW(cx, out->is_float = qb_alloc(cx, (size_t)s->space->n, sizeof *out->is_float));
     if (a->is_float) memcpy(out->is_float, a->is_float, (size_t)s->space->n);
     return QB_OK;
 }
@@ -121,8 +120,7 @@ static qb_status time_together(qb_ctx *cx, searcher *s, qb_search_point *const *
     qb_alternative integers = {.floats = QB_DTYPE_F32};
     char *key = NULL;
     QB_GO(copy_of(cx, s, &integers, &integers));
-    key = qb_search_key(cx, s->space, &integers);
-    if (!key) QB_GO(cx->code);
+    QB_GO_NEW(cx, key = qb_search_key(cx, s->space, &integers));
     for (int32_t i = 0; i < n; i++) {
         QB_GO(qb_space_build(cx, s->space, &points[i]->a, &own[i]));
         engines[i + 1] = own[i];
@@ -195,15 +193,13 @@ static qb_status cost_of(qb_ctx *cx, searcher *s, int32_t f, int32_t g) {
     QB_FREED char *key = qb_format(cx, "%s/%s", qb_dtype_text(floats), s->space->group[g].value);
     if (!key) return cx->code;
     const json_t *known = qb_journal_find(s->o->journal, "cost", key);
-    qb_status status = QB_OK;
     if (known) {
         costs->more[g] = json_number_value(known);
     } else {
-        status = qb_costs_measure(cx, costs, g, floats, 0, &s->steps, &s->inputs);
-        if (status == QB_OK)
-            status = qb_journal_add(cx, s->o->journal, "cost", key, json_real(costs->more[g]));
+        QB_TRY(qb_costs_measure(cx, costs, g, floats, 0, &s->steps, &s->inputs));
+        QB_TRY(qb_journal_add(cx, s->o->journal, "cost", key, json_real(costs->more[g])));
     }
-    return status;
+    return QB_OK;
 }
 
 /* What the group's own step takes more, from the engine that is all float. */
@@ -320,8 +316,7 @@ static qb_status score_pairs(qb_ctx *cx, searcher *s) {
     const qb_alternative *list[MOST];
     qb_search_score score[MOST];
     qb_status status = QB_OK;
-    s->noise.pair = qb_alloc(cx, MOST, sizeof *s->noise.pair);
-    if (!s->noise.pair) return cx->code;
+    QB_TRY_NEW(cx, s->noise.pair = qb_alloc(cx, MOST, sizeof *s->noise.pair));
     for (int32_t i = 0; i < n_groups; i++)
         for (int32_t k = i + 1; k < n_groups; k++, n++) {
             QB_GO(copy_of(cx, s, &(qb_alternative){.floats = QB_DTYPE_F32}, &both[n]));
@@ -506,14 +501,13 @@ static qb_status propose_by_metric(qb_ctx *cx, searcher *s, int32_t f) {
  * one. */
 static qb_status propose_other_ways(qb_ctx *cx, searcher *s, int32_t from) {
     const int32_t n = s->n_proposals;
-    qb_status status = QB_OK;
     for (int32_t w = 1; w < s->space->n_ways; w++)
-        for (int32_t i = from; i < n && status == QB_OK; i++) {
+        for (int32_t i = from; i < n; i++) {
             qb_alternative a = s->proposal[i];
             a.way = w;
-            if (qb_space_count_float(s->space, &a) < s->space->n) status = propose(cx, s, &a);
+            if (qb_space_count_float(s->space, &a) < s->space->n) QB_TRY(propose(cx, s, &a));
         }
-    return status;
+    return QB_OK;
 }
 
 /* The point of the front before the picked one: faster, and not accurate enough. Where none is
@@ -552,28 +546,27 @@ static qb_status propose_round(qb_ctx *cx, searcher *s, int round) {
 
 static qb_status start(qb_ctx *cx, searcher *s) {
     qb_alternative integers;
+    QB_FREED bool *is_float = NULL;
     const int32_t n = s->space->n;
     s->out->n_groups = n;
-    s->out->group = qb_alloc(cx, (size_t)n, sizeof *s->out->group);
-    s->costs = qb_alloc(cx, (size_t)s->o->n_floats, sizeof *s->costs);
-    s->noise.of = qb_alloc(cx, (size_t)n, sizeof *s->noise.of);
-    if (!s->out->group || !s->costs || !s->noise.of) return cx->code;
+    QB_TRY_NEW(cx, s->out->group = qb_alloc(cx, (size_t)n, sizeof *s->out->group));
+    QB_TRY_NEW(cx, s->costs = qb_alloc(cx, (size_t)s->o->n_floats, sizeof *s->costs));
+    QB_TRY_NEW(cx, s->noise.of = qb_alloc(cx, (size_t)n, sizeof *s->noise.of));
     QB_TRY(qb_search_recall_data(cx, s->o->journal, s->out));
     QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[0]}, &integers));
-    qb_status status = qb_space_build(cx, s->space, &integers, &s->integers);
-    if (status == QB_OK) status = qb_timing_inputs_create(cx, s->integers, &s->inputs);
-    if (status == QB_OK)
-        status = qb_step_times_measure(cx, s->integers, &s->inputs, 2 * PROFILES, &s->steps);
-    for (integers.way = 0; integers.way < s->space->n_ways && status == QB_OK; integers.way++)
-        status = propose(cx, s, &integers);
+    is_float = integers.is_float;
+    QB_TRY(qb_space_build(cx, s->space, &integers, &s->integers));
+    QB_TRY(qb_timing_inputs_create(cx, s->integers, &s->inputs));
+    QB_TRY(qb_step_times_measure(cx, s->integers, &s->inputs, 2 * PROFILES, &s->steps));
+    for (integers.way = 0; integers.way < s->space->n_ways; integers.way++)
+        QB_TRY(propose(cx, s, &integers));
     integers.way = 0;
-    for (int32_t f = 0; f < s->o->n_floats && status == QB_OK; f++) {
+    for (int32_t f = 0; f < s->o->n_floats; f++) {
         integers.floats = s->o->floats[f];
         memset(integers.is_float, 1, (size_t)n);
-        status = propose(cx, s, &integers);
+        QB_TRY(propose(cx, s, &integers));
     }
-    qb_free(integers.is_float);
-    return status == QB_OK ? measure(cx, s) : status;
+    return measure(cx, s);
 }
 
 /* Nothing could keep to a limit of what these data do not tell. */

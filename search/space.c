@@ -98,16 +98,14 @@ qb_status qb_space_create(qb_ctx *cx, const qb_space_way *ways, int32_t n_ways,
                           const qb_build_spec *spec, qb_space **out) {
     qb_graph *quantized = NULL;
     qb_status status = QB_OK;
-    qb_space *space = qb_alloc(cx, 1, sizeof *space);
-    if (!space) return cx->code;
+    qb_space *space = QB_NEW(cx, qb_alloc(cx, 1, sizeof *space));
     *space = (qb_space){.way = ways, .n_ways = n_ways, .spec = *spec};
     finder f = {.cx = cx, .space = space, .graph = ways->graph};
     QB_GO(qb_arena_create(cx, &space->arena));
     QB_GO(qb_quantize(cx, ways->graph, ways->table, &ways->options, &quantized, NULL));
     QB_GO(qb_fuse(cx, ways->graph, &f.groups));
     QB_GO(find(&f, quantized));
-    *out = space;
-    space = NULL;
+    *out = QB_MOVE(space);
 out:
     qb_groups_release(&f.groups);
     qb_graph_free(quantized);
@@ -129,8 +127,7 @@ qb_status qb_space_quantize(qb_ctx *cx, const qb_space *s, const qb_alternative 
     const qb_space_way *way = &s->way[a->way];
     qb_quant_options options = way->options;
     int32_t n = 0;
-    QB_FREED const char **values = qb_alloc(cx, (size_t)s->n + 1, sizeof *values);
-    if (!values) return cx->code;
+    QB_FREED const char **values = QB_NEW(cx, qb_alloc(cx, (size_t)s->n + 1, sizeof *values));
     for (int32_t g = 0; g < s->n; g++)
         if (a->is_float[g]) values[n++] = s->group[g].value;
     options.float_values = values;

@@ -55,6 +55,11 @@ qb_status qb_space_create(qb_ctx *cx, const qb_space_way *ways, int32_t n_ways,
                           const qb_build_spec *spec, qb_space **out);
 void qb_space_free(qb_space *space); /* accepts NULL */
 
+/* The alternative of a plan's file (docs/formats/plan.md): a group is float where its row reads no
+ * quantized values; a group without a row of its own, which is part of another, is not.
+ * out->is_float is new memory. */
+qb_status qb_plan_choice(qb_ctx *cx, const char *path, const qb_space *space, qb_alternative *out);
+
 /* The quantized graph of an alternative. */
 qb_status qb_space_quantize(qb_ctx *cx, const qb_space *space, const qb_alternative *alternative,
                             qb_graph **out);

@@ -30,8 +30,7 @@ static void set_free(const qb_engines *e, qb_engine_set *set) {
 
 static qb_status set_create(qb_ctx *cx, const qb_engines *e, qb_engine_set **out) {
     const size_t n = (size_t)e->options.n_engines;
-    qb_engine_set *set = qb_alloc(cx, 1, sizeof *set);
-    if (!set) return cx->code;
+    qb_engine_set *set = QB_NEW(cx, qb_alloc(cx, 1, sizeof *set));
     set->shape = qb_alloc(cx, (size_t)e->options.n_inputs, sizeof *set->shape);
     set->engine = qb_alloc(cx, n * (size_t)e->options.n_devices, sizeof *set->engine);
     set->context = qb_alloc(cx, n * (size_t)e->options.workers, sizeof *set->context);
@@ -56,8 +55,7 @@ static qb_status add_given(qb_ctx *cx, qb_engines *e) {
 }
 
 qb_status qb_engines_create(qb_ctx *cx, const qb_engines_options *options, qb_engines **out) {
-    qb_engines *e = qb_alloc(cx, 1, sizeof *e);
-    if (!e) return cx->code;
+    qb_engines *e = QB_NEW(cx, qb_alloc(cx, 1, sizeof *e));
     e->options = *options;
     /* Each worker holds one set at most, so one can always go. */
     e->capacity = options->workers < QB_ENGINES_SETS ? QB_ENGINES_SETS : options->workers + 1;

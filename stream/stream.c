@@ -74,8 +74,7 @@ static qb_status load_engine(qb_ctx *cx, const char *path, int32_t device, const
     QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     QB_TRY(qb_engine_load_on(cx, path, device, &engine));
     QB_TRY(check_engine(cx, path, engine, graph, shape));
-    *out = engine;
-    engine = NULL;
+    *out = QB_MOVE(engine);
     return QB_OK;
 }
 

@@ -166,8 +166,7 @@ static void save_rest(qb_ctx *cx, shared *s) {
 
 static qb_status run_workers(qb_ctx *cx, shared *s) {
     const qb_stream_workers_options *o = s->options;
-    QB_FREED worker *workers = qb_alloc(cx, (size_t)o->workers, sizeof *workers);
-    if (!workers) return cx->code;
+    QB_FREED worker *workers = QB_NEW(cx, qb_alloc(cx, (size_t)o->workers, sizeof *workers));
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->idle, NULL);
     s->next_pause = qb_now() + o->pause_s;

@@ -64,8 +64,7 @@ static double divergence(const smooth *s, int32_t t) {
 }
 
 static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
-    QB_FREED smooth *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    QB_FREED smooth *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     smooth_init(sides, s);
     double best = INFINITY;
     int32_t at = LEVELS;

@@ -128,8 +128,7 @@ static double divergence(const both *b, int32_t reach) {
 }
 
 static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
-    QB_FREED both *b = qb_alloc(cx, 1, sizeof *b);
-    if (!b) return cx->code;
+    QB_FREED both *b = QB_NEW(cx, qb_alloc(cx, 1, sizeof *b));
     both_init(sides, b);
     double best = INFINITY;
     int32_t at = b->n;

@@ -39,8 +39,7 @@ void qb_sides_init(const qb_stats *stats, int32_t most, qb_sides *out) {
 
 qb_status qb_entropy_peer_range(qb_ctx *cx, const qb_stats *stats, const qb_entropy_peer *peer,
                                 qb_range *out) {
-    QB_FREED qb_sides *sides = qb_alloc(cx, 1, sizeof *sides);
-    if (!sides) return cx->code;
+    QB_FREED qb_sides *sides = QB_NEW(cx, qb_alloc(cx, 1, sizeof *sides));
     qb_sides_init(stats, peer->most, sides);
     qb_kept kept;
     QB_TRY(peer->keep(cx, sides, &kept));

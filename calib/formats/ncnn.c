@@ -27,12 +27,6 @@ static bool probe(const char *bytes, size_t size) {
     return qb_line_next(&at, bytes + size, &line) && is_weight_key(line.text, key_length(&line));
 }
 
-static const qb_named_range *range_of(const qb_ranges *ranges, const char *name) {
-    for (int32_t i = 0; i < ranges->n; i++)
-        if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
-    return NULL;
-}
-
 /* `in_float`: the layers whose weight's line is commented out. */
 static qb_status read_line(qb_ctx *cx, const qb_line *line, qb_ranges *in_float, qb_ranges *out) {
     const char *text = line->text;
@@ -54,7 +48,7 @@ static qb_status read_line(qb_ctx *cx, const qb_line *line, qb_ranges *in_float,
 static void drop(qb_ranges *ranges, const qb_ranges *in_float) {
     int32_t kept = 0;
     for (int32_t i = 0; i < ranges->n; i++) {
-        if (range_of(in_float, ranges->item[i].name))
+        if (qb_ranges_find(in_float, ranges->item[i].name))
             qb_free(ranges->item[i].name);
         else
             ranges->item[kept++] = ranges->item[i];
@@ -84,7 +78,7 @@ static const qb_named_range *layer_range(const qb_ranges *ranges, const qb_graph
     if (strcmp(node->op->name, "Conv") != 0 && strcmp(node->op->name, "Gemm") != 0) return NULL;
     const qb_value *weight = &graph->values[node->in[QB_IN_WEIGHT]];
     if (!weight->data || weight->dtype != QB_DTYPE_F32 || weight->shape.rank < 2) return NULL;
-    const qb_named_range *range = range_of(ranges, graph->values[node->in[QB_IN_DATA]].name);
+    const qb_named_range *range = qb_ranges_find(ranges, graph->values[node->in[QB_IN_DATA]].name);
     return range && qb_named_range_amax(range) > 0 ? range : NULL;
 }
 
@@ -119,22 +113,21 @@ static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_grap
                               qb_strbuf *out) {
     QB_RELEASED(qb_groups_release) qb_groups groups = {0};
     QB_TRY(qb_fuse(cx, graph, &groups));
-    qb_status status = QB_OK;
     for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t g = 0; g < groups.n && status == QB_OK; g++) {
+        for (int32_t g = 0; g < groups.n; g++) {
             const qb_node *node = &graph->nodes[groups.group[g].node[0]];
             const qb_named_range *range = layer_range(ranges, graph, &groups.group[g]);
             if (!range) continue;
             const char *name = layer_name(graph, node);
-            status = strchr(name, ' ') ? qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                                                 "the name of layer '%s' has a blank", name)
-                                       : qb_ranges_check_line_name(cx, name);
-            if (status == QB_OK && pass == 0)
+            QB_TRY(strchr(name, ' ') ? qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                                               "the name of layer '%s' has a blank", name)
+                                     : qb_ranges_check_line_name(cx, name));
+            if (pass == 0)
                 write_weight(graph, node, out);
-            else if (status == QB_OK)
+            else
                 qb_strbuf_addf(out, "%s %f \n", name, 127 / qb_named_range_amax(range));
         }
-    return status;
+    return QB_OK;
 }
 
 const qb_calib_format qb_calib_format_ncnn = {

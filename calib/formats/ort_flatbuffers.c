@@ -153,8 +153,7 @@ static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_grap
                               qb_strbuf *out) {
     (void)graph;
     const size_t n = (size_t)ranges->n;
-    QB_FREED const qb_named_range **item = qb_alloc(cx, n, sizeof *item);
-    if (!item) return cx->code;
+    QB_FREED const qb_named_range **item = QB_NEW(cx, qb_alloc(cx, n, sizeof *item));
     for (size_t i = 0; i < n; i++) item[i] = &ranges->item[i];
     qsort(item, n, sizeof *item, by_name);
     write_sorted(item, n, out);

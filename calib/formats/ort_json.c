@@ -52,12 +52,6 @@ static json_t *value(const qb_named_range *range) {
                      "TensorData");
 }
 
-static const qb_named_range *find(const qb_ranges *ranges, const char *name) {
-    for (int32_t i = 0; i < ranges->n; i++)
-        if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
-    return NULL;
-}
-
 /* quantize_static stops where a tensor that a Relu or Clip reads has no range, though it puts the
  * activation's in its place. qbench measures what comes out: the same range is right for both, as
  * what lies outside is cut off anyhow. */
@@ -67,8 +61,8 @@ static qb_status add_before_activations(qb_ctx *cx, const qb_graph *graph, qb_ra
         const qb_act_kind act = node->op->kernel.act;
         if (act != QB_ACT_RELU && act != QB_ACT_CLIP) continue;
         const char *read = graph->values[node->in[0]].name;
-        const qb_named_range *range = find(ranges, graph->values[node->out[0]].name);
-        if (!range || find(ranges, read)) continue;
+        const qb_named_range *range = qb_ranges_find(ranges, graph->values[node->out[0]].name);
+        if (!range || qb_ranges_find(ranges, read)) continue;
         QB_TRY(qb_ranges_add(cx, ranges, read, strlen(read), range->lo, range->hi));
     }
     return QB_OK;

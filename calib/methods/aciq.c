@@ -37,8 +37,7 @@ static double mean_distance(const qb_stats *stats, double center, double zeros) 
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
     const qb_stats *stats = seen->stats;
-    QB_FREED qb_spectrum *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    QB_FREED qb_spectrum *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     qb_spectrum_init(stats, s);
     *out = (qb_range){stats->min, stats->max};
     if (s->last >= 0) {

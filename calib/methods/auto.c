@@ -13,8 +13,7 @@ static const char *const variants[] = {"affine", "symmetric", NULL};
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
     const bool symmetric = choice->variant == 1;
-    QB_FREED qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
-    if (!spectrum) return cx->code;
+    QB_FREED qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
     qb_spectrum_init(seen->stats, spectrum);
     qb_range best = {seen->stats->min, seen->stats->max};
     double least = qb_spectrum_error(spectrum, qb_grid_of(spectrum, best, symmetric));

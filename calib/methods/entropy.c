@@ -141,8 +141,7 @@ static qb_bins search(const weights *w, bool symmetric) {
 }
 
 static qb_status own_range(qb_ctx *cx, const qb_stats *stats, bool symmetric, qb_range *out) {
-    QB_FREED weights *w = qb_alloc(cx, 1, sizeof *w);
-    if (!w) return cx->code;
+    QB_FREED weights *w = QB_NEW(cx, qb_alloc(cx, 1, sizeof *w));
     weigh(stats, w);
     *out = (qb_range){stats->min, stats->max};
     if (w->spectrum.last >= 0) {

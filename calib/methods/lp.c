@@ -53,8 +53,7 @@ static double cost(const void *user, qb_bins at, double beat) {
 
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
-    QB_FREED powers *w = qb_alloc(cx, 1, sizeof *w);
-    if (!w) return cx->code;
+    QB_FREED powers *w = QB_NEW(cx, qb_alloc(cx, 1, sizeof *w));
     powers_init(seen->stats, choice->argument, w);
     *out = (qb_range){seen->stats->min, seen->stats->max};
     if (w->spectrum.last >= 0) {

@@ -63,8 +63,7 @@ static const char *const variants[] = {"affine", "symmetric", NULL};
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
     const bool symmetric = choice->variant == 1;
-    QB_FREED qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
-    if (!spectrum) return cx->code;
+    QB_FREED qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
     qb_spectrum_init(seen->stats, spectrum);
     const qb_range full = {seen->stats->min, seen->stats->max};
     *out = full;

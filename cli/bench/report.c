@@ -68,8 +68,7 @@ static void spread_of(double *ms, int64_t n, const qb_bench_summary *s, qb_bench
 qb_status qb_bench_summarize(qb_ctx *cx, const qb_bench *bench, int64_t batch,
                              qb_bench_summary *out) {
     const int64_t n = bench->n;
-    QB_FREED double *ms = qb_alloc(cx, (size_t)n, sizeof *ms);
-    if (!ms) return cx->code;
+    QB_FREED double *ms = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *ms));
     for (int64_t i = 0; i < n; i++) ms[i] = latency(bench, &bench->query[i]);
     spread_of(ms, n, out, &out->latency);
     for (int p = 0; p < QB_BENCH_PARTS && bench->on_device; p++) {

@@ -39,6 +39,8 @@ typedef struct pair {
     int32_t n;
 } pair;
 
+static void pair_release(pair *p) { qb_free(p->row); }
+
 /* The larger move of an end, against the wider of the two ranges. */
 static double range_change(qb_range a, qb_range b) {
     const double move = fmax(fabs((double)a.lo - b.lo), fabs((double)a.hi - b.hi));
@@ -48,8 +50,7 @@ static double range_change(qb_range a, qb_range b) {
 
 /* Total variation distance of the two distributions, on the coarser of their bins. */
 static qb_status shape_change(qb_ctx *cx, const qb_stats *a, const qb_stats *b, double *out) {
-    QB_FREED qb_stats *coarse = qb_alloc(cx, 1, sizeof *coarse);
-    if (!coarse) return cx->code;
+    QB_FREED qb_stats *coarse = QB_NEW(cx, qb_alloc(cx, 1, sizeof *coarse));
     const qb_stats *fine = a->exponent < b->exponent ? a : b, *other = fine == a ? b : a;
     qb_stats_init(coarse);
     coarse->exponent = other->exponent;
@@ -148,27 +149,21 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     if (arguments->n < 2)
         return qb_fail(cx, QB_STATUS_USAGE, "calib diff: expected two .calib.h5 files");
-    qb_table *a = NULL, *b = NULL;
-    pair p = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_table_load(cx, arguments->item[0], &a));
-    QB_GO(qb_table_load(cx, arguments->item[1], &b));
+    QB_RELEASED(qb_table_free_at) qb_table *a = NULL, *b = NULL;
+    QB_RELEASED(pair_release) pair p = {0};
+    QB_TRY(qb_table_load(cx, arguments->item[0], &a));
+    QB_TRY(qb_table_load(cx, arguments->item[1], &b));
     p.a = a;
     p.b = b;
-    QB_GO(find_method(cx, o, arguments->item[0], a, &p.method_a));
-    QB_GO(find_method(cx, o, arguments->item[1], b, &p.method_b));
+    QB_TRY(find_method(cx, o, arguments->item[0], a, &p.method_a));
+    QB_TRY(find_method(cx, o, arguments->item[1], b, &p.method_b));
     if (!qb_hash_equal(a->model_hash, b->model_hash))
         qb_warn(cx, "the calibrations were made from different models: %s and %s", a->model,
                 b->model);
-    QB_GO(make_rows(cx, &p));
+    QB_TRY(make_rows(cx, &p));
     if (!qb_json_on_stdout(&o->common)) print_rows(&p);
-    QB_GO(qb_json_out(cx, &o->common, result_json(&p, arguments->item)));
-    status = judge(cx, o, &p);
-out:
-    qb_free(p.row);
-    qb_table_free(a);
-    qb_table_free(b);
-    return status;
+    QB_TRY(qb_json_out(cx, &o->common, result_json(&p, arguments->item)));
+    return judge(cx, o, &p);
 }
 
 const qb_command qb_calib_command_diff = {

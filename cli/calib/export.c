@@ -56,7 +56,6 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_RELEASED(qb_table_free_at) qb_table *calibration = NULL;
     QB_RELEASED(qb_ranges_release) qb_ranges ranges = {0};
-    QB_FREED char *path = NULL;
     int32_t method;
     qb_common common = o->common;
     common.out = NULL; /* names the result, not a folder of artifacts */
@@ -66,8 +65,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                       &calibration));
     QB_TRY(find_method(cx, o, calibration, &method));
     QB_TRY(qb_ranges_of_table(cx, calibration, method, &ranges));
-    path = output_path(cx, o, &project, format);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, output_path(cx, o, &project, format));
     QB_TRY(qb_ranges_save(cx, &ranges, format, graph, path));
     if (!qb_json_on_stdout(&o->common))
         printf("%s: %d tensors, %s, for %s\n", QB_SHOWN(path), ranges.n,

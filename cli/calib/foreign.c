@@ -13,10 +13,8 @@ qb_status qb_foreign_load(qb_ctx *cx, const char *path, const char *format, cons
     QB_TRY(qb_ranges_load(cx, path, &f.format, &f.ranges));
     QB_TRY(qb_ranges_to_table(cx, &f.ranges, f.format, path, graph, &f.table, &f.fit));
     qb_free(f.table->model);
-    f.table->model = qb_strdup(cx, qb_path_base(model));
-    if (!f.table->model) return cx->code;
-    *out = f;
-    f = (qb_foreign){0};
+    QB_TRY_NEW(cx, f.table->model = qb_strdup(cx, qb_path_base(model)));
+    *out = QB_MOVE(f);
     return QB_OK;
 }
 

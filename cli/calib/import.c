@@ -35,12 +35,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_RELEASED(qb_project_close) qb_project project = {0};
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_RELEASED(qb_foreign_release) qb_foreign foreign = {0};
-    QB_FREED char *path = NULL;
     QB_TRY(qb_project_open(cx, &o->common, &o->project, true, &project));
     QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_TRY(qb_foreign_load(cx, arguments->item[0], o->format, project.model, graph, &foreign));
-    path = qb_project_artifact(cx, &project, "calib.h5");
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, &project, "calib.h5"));
     QB_TRY(qb_table_save(cx, foreign.table, path));
     return report(cx, o, path, &foreign);
 }

@@ -49,34 +49,27 @@ static void drop_unavailable(const qb_table *t, qb_methods *methods) {
 /* *all takes the next file in. */
 static qb_status add_file(qb_ctx *cx, const options *o, const char *first, const char *path,
                           qb_methods *methods, qb_table **all) {
-    qb_table *next = NULL, *both = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_table_load(cx, path, &next));
-    QB_GO(qb_table_merge(cx, *all, next, first, path, &both)); /* of one model? that first */
-    if (!o->method) QB_GO(same_methods(cx, *all, next, (const char *[]){first, path}));
+    QB_RELEASED(qb_table_free_at) qb_table *next = NULL, *both = NULL;
+    QB_TRY(qb_table_load(cx, path, &next));
+    QB_TRY(qb_table_merge(cx, *all, next, first, path, &both)); /* of one model? that first */
+    if (!o->method) QB_TRY(same_methods(cx, *all, next, (const char *[]){first, path}));
     if (!o->method) drop_unavailable(both, methods);
-    QB_GO(qb_table_choose(cx, both, methods->choice, methods->n));
+    QB_TRY(qb_table_choose(cx, both, methods->choice, methods->n));
     qb_table_free(*all);
-    *all = both;
-out:
-    qb_table_free(next);
-    if (status != QB_OK) qb_table_free(both);
-    return status;
+    *all = QB_MOVE(both);
+    return QB_OK;
 }
 
 static qb_status merge(qb_ctx *cx, const options *o, const qb_opt_list *files, qb_table **out) {
     qb_methods methods;
-    qb_table *all;
+    QB_RELEASED(qb_table_free_at) qb_table *all = NULL;
     QB_TRY(qb_table_load(cx, files->item[0], &all));
-    qb_status status =
-        o->method ? qb_methods_parse(cx, o->method, 0, &methods) : methods_of(cx, all, &methods);
-    for (int i = 1; i < files->n && status == QB_OK; i++)
-        status = add_file(cx, o, files->item[0], files->item[i], &methods, &all);
-    if (status == QB_OK)
-        *out = all;
-    else
-        qb_table_free(all);
-    return status;
+    QB_TRY(o->method ? qb_methods_parse(cx, o->method, 0, &methods)
+                     : methods_of(cx, all, &methods));
+    for (int i = 1; i < files->n; i++)
+        QB_TRY(add_file(cx, o, files->item[0], files->item[i], &methods, &all));
+    *out = QB_MOVE(all);
+    return QB_OK;
 }
 
 static qb_status report(qb_ctx *cx, const options *o, const qb_table *t) {

@@ -134,8 +134,7 @@ static char *picture_name(qb_ctx *cx, int32_t number, const char *tensor) {
 static qb_status draw(qb_ctx *cx, const options *o, const qb_table *t, int32_t number,
                       const char *folder, qb_spectrum *spectrum, json_t *files) {
     const qb_table_entry *e = &t->entry[number];
-    QB_FREED char *name = picture_name(cx, number, e->name);
-    if (!name) return cx->code;
+    QB_FREED char *name = QB_NEW(cx, picture_name(cx, number, e->name));
     qb_spectrum_init(e->stats, spectrum);
     const picture p = {t, e, spectrum, o->symmetric};
     const qb_drawing drawing = {.name = name,
@@ -155,8 +154,7 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_table *t, int32_t n
 }
 
 static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const char *folder) {
-    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
-    if (!spectrum) return cx->code;
+    qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
     json_t *files = json_array();
     qb_status status = qb_make_dirs(cx, folder);
     bool any = false;
@@ -185,11 +183,10 @@ static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const cha
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     QB_RELEASED(qb_table_free_at) qb_table *t = NULL;
-    QB_FREED char *folder = NULL, *path = NULL;
+    QB_FREED char *path = NULL;
     QB_TRY(qb_calibration_path(cx, &o->common, arguments, &path));
     QB_TRY(qb_table_load(cx, path, &t));
-    folder = qb_path_join(cx, o->common.out, "figures");
-    if (!folder) return cx->code;
+    QB_FREED char *folder = QB_NEW(cx, qb_path_join(cx, o->common.out, "figures"));
     return plot(cx, o, t, folder);
 }
 

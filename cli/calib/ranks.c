@@ -58,8 +58,7 @@ static qb_status load(qb_ctx *cx, const char *path, qb_ranks *out) {
 qb_status qb_ranks_join(qb_ctx *cx, qb_ranks *out) {
     *out = (qb_ranks){.size = 1};
     if (processes() < 2) return QB_OK;
-    char *path = module_path(cx);
-    if (!path) return cx->code;
+    char *path = QB_NEW(cx, module_path(cx));
     qb_status status = load(cx, path, out);
     qb_free(path);
     if (out->rank > 0 && cx->log) cx->log->quiet = true;

@@ -64,11 +64,9 @@ static void print_channels(qb_ctx *cx, const qb_channels *channels) {
 
 /* ---- JSON ---- */
 
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static json_t *numbers(const float *value, int32_t n) {
     json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++) json_array_append_new(list, number((double)value[i]));
+    for (int32_t i = 0; i < n; i++) json_array_append_new(list, qb_json_finite((double)value[i]));
     return list;
 }
 
@@ -88,11 +86,11 @@ static json_t *ranges_json(const qb_table *t, const qb_table_entry *e, const qb_
     for (int32_t m = 0; m < t->n_methods; m++) {
         qb_range_quality q;
         qb_range_quality_of(spectrum, e->range[m], symmetric, &q);
-        json_array_append_new(ranges, json_pack("{s:s, s:f, s:f, s:o, s:o, s:o}", "method",
-                                                t->method[m], "low", (double)e->range[m].lo, "high",
-                                                (double)e->range[m].hi, "sqnr_db",
-                                                number(q.sqnr_db), "saturated", number(q.saturated),
-                                                "unused_codes", number(q.unused)));
+        json_array_append_new(
+            ranges, json_pack("{s:s, s:f, s:f, s:o, s:o, s:o}", "method", t->method[m], "low",
+                              (double)e->range[m].lo, "high", (double)e->range[m].hi, "sqnr_db",
+                              qb_json_finite(q.sqnr_db), "saturated", qb_json_finite(q.saturated),
+                              "unused_codes", qb_json_finite(q.unused)));
     }
     return ranges;
 }
@@ -100,19 +98,18 @@ static json_t *ranges_json(const qb_table *t, const qb_table_entry *e, const qb_
 static json_t *tensor_json(qb_ctx *cx, const qb_table *t, const qb_table_entry *e,
                            const qb_spectrum *spectrum, bool symmetric) {
     const qb_stats *s = e->stats;
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o*, s:o}", "name",
-                     qb_json_text(e->name), "values", (json_int_t)s->count, "zeros",
-                     (json_int_t)s->zeros, "nan", (json_int_t)s->nan, "inf", (json_int_t)s->pos_inf,
-                     "minus_inf", (json_int_t)s->neg_inf, "min", number((double)s->min), "max",
-                     number((double)s->max), "channels", channels_json(cx, &e->channels), "ranges",
-                     ranges_json(t, e, spectrum, symmetric));
+    return json_pack(
+        "{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o*, s:o}", "name", qb_json_text(e->name),
+        "values", (json_int_t)s->count, "zeros", (json_int_t)s->zeros, "nan", (json_int_t)s->nan,
+        "inf", (json_int_t)s->pos_inf, "minus_inf", (json_int_t)s->neg_inf, "min",
+        qb_json_finite((double)s->min), "max", qb_json_finite((double)s->max), "channels",
+        channels_json(cx, &e->channels), "ranges", ranges_json(t, e, spectrum, symmetric));
 }
 
 /* ---- the command ---- */
 
 static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_table *t) {
-    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
-    if (!spectrum) return cx->code;
+    qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
     const bool text = !qb_json_on_stdout(&o->common);
     qb_diagnosis diagnosis = {.common = &o->common}, before = {.common = &o->common};
     json_t *tensors = json_array();

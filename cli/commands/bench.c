@@ -14,7 +14,6 @@
 #include "cli/out/steps.h"
 #include "cli/pipeline.h"
 #include "cli/settings/inputs.h"
-#include "cli/settings/precision.h"
 #include "cli/settings/trust.h"
 #include "kernels/ref.h"
 
@@ -152,8 +151,7 @@ static const char *tag(const json_t *tags, const char *key) {
 /* One warning that names the options in vain, and what the file holds instead. */
 static qb_status warn_decided(qb_ctx *cx, const options *o, const char *model, const json_t *tags) {
     qb_strbuf vain = {0};
-    options *usual = qb_alloc(cx, 1, sizeof *usual);
-    if (!usual) return cx->code;
+    options *usual = QB_NEW(cx, qb_alloc(cx, 1, sizeof *usual));
     defaults(usual);
     if (model && !o->project.model) qb_strbuf_add(&vain, model);
     for (const qb_opt *opt = table; opt->name; opt++)
@@ -218,9 +216,8 @@ static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
     QB_TRY(qb_stage_build(cx, &project, &settings, &out->built));
     if (o->save_engine) QB_TRY(qb_built_save(cx, &project, &settings, &out->built, o->save_engine));
     QB_TRY(qb_bench_devices_load(cx, out->built.engine, o->save_engine, devices));
-    out->name = qb_strdup(cx, qb_path_base(project.model));
-    out->precision = qb_strdup(cx, settings.precision);
-    if (!out->name || !out->precision) return cx->code;
+    QB_TRY_NEW(cx, out->name = qb_strdup(cx, qb_path_base(project.model)));
+    QB_TRY_NEW(cx, out->precision = qb_strdup(cx, settings.precision));
     return QB_OK;
 }
 
@@ -303,8 +300,7 @@ static qb_status show_outputs(qb_ctx *cx, const options *o, const qb_engine *eng
                               const void *const *inputs) {
     qb_status status = QB_OK;
     qb_context *context = NULL;
-    void **outputs = qb_outputs_new(cx, engine);
-    if (!outputs) return cx->code;
+    void **outputs = QB_NEW(cx, qb_outputs_new(cx, engine));
     QB_GO(qb_context_create(cx, engine, &context));
     QB_GO(qb_context_run(cx, context, inputs, outputs));
     if (o->dump_output && !qb_json_on_stdout(&o->common)) {

@@ -99,15 +99,13 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                                         .hardware_compatible = o->hardware_compatible};
     QB_RELEASED(qb_project_close) qb_project project = {0};
     QB_RELEASED(qb_built_release) qb_built built = {0};
-    QB_FREED char *path = NULL;
     QB_TRY(qb_precision_refuse(cx, &qb_command_build, o, &o->type));
     QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
     if (o->save_engine && project.out_file)
         return qb_fail(cx, QB_STATUS_USAGE, "-o %s and --saveEngine=%s: name one file to write",
                        project.out_file, o->save_engine);
-    path =
-        o->save_engine ? qb_strdup(cx, o->save_engine) : artifact(cx, &project, settings.precision);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, o->save_engine ? qb_strdup(cx, o->save_engine)
+                                                    : artifact(cx, &project, settings.precision));
     QB_TRY(qb_file_can_write(cx, path));
     project.spec.plan = o->plan;
     QB_TRY(qb_stage_build(cx, &project, &settings, &built));

@@ -11,12 +11,7 @@ static const qb_command *const members[] = {
 #define QB_CALIB_COMMAND(name) &qb_calib_command_##name,
 #include "cli/calib.def"
 #undef QB_CALIB_COMMAND
-};
-
-static const qb_command *const *list(int32_t *n) {
-    *n = (int32_t)(sizeof members / sizeof members[0]);
-    return members;
-}
+    NULL};
 
 const qb_command qb_command_calib = {
     .name = "calib",
@@ -26,5 +21,5 @@ const qb_command qb_command_calib = {
                "qbench calib show squeezenet1.1.calib.h5",
     .options = table,
     .options_size = sizeof(qb_common),
-    .members = list,
+    .members = members,
 };

@@ -151,9 +151,8 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     const bool recovers = o->recover.n > 0;
     qb_recovered recovered = {0};
     QB_RELEASED(qb_table_free_at) qb_table *result = NULL;
-    QB_FREED char *found = NULL, *part = checkpoint_path(cx, ranks, path);
-    qb_status status = part ? QB_OK : cx->code;
-    if (status != QB_OK) return status;
+    QB_FREED char *found = NULL, *part = QB_NEW(cx, checkpoint_path(cx, ranks, path));
+    qb_status status;
     if (o->checkpoint > 0 || o->resume) settings.checkpoint = part;
     if (o->checkpoint <= 0) settings.checkpoint_s = INFINITY;
     QB_GO(qb_shard_parse(cx, o->shard, QB_TABLE_SHARDS, &settings.shard, &settings.shards));
@@ -164,8 +163,7 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     if (o->doctor && ranks->rank == 0) QB_GO(examine(cx, o, project, graph, &found));
     QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, holdout));
     if (result) {
-        result->doctor = found;
-        found = NULL;
+        result->doctor = QB_MOVE(found);
         QB_GO(qb_table_save(cx, result, path));
     }
     unlink(part);
@@ -230,22 +228,19 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_ranks ranks = {.size = 1};
     QB_RELEASED(qb_flow_close) qb_flow flow = {0};
     char inputs[33];
-    QB_FREED char *path = NULL;
-    qb_status status = QB_OK;
     if (!o->from) QB_TRY(qb_ranks_join(cx, &ranks));
     QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    path = qb_project_artifact(cx, &project, "calib.h5");
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, &project, "calib.h5"));
     QB_TRY(qb_file_can_write(cx, path));
     const bool noted = is_as_settings(o, &project) && ranks.size == 1;
     if (noted) QB_TRY(qb_flow_open(cx, &project, graph->hash, NULL, &flow));
     if (noted) QB_TRY(qb_flow_inputs(&flow, &qb_flow_stages[0], inputs));
-    status = o->from ? choose(cx, o, &project, graph, path)
-                     : calibrate(cx, o, &project, graph, path, &ranks, &holdout);
-    if (status == QB_OK && noted) status = qb_flow_note(&flow, &qb_flow_stages[0], inputs, path);
-    if (status == QB_OK) qb_ranks_leave(&ranks);
-    return status;
+    QB_TRY(o->from ? choose(cx, o, &project, graph, path)
+                   : calibrate(cx, o, &project, graph, path, &ranks, &holdout));
+    if (noted) QB_TRY(qb_flow_note(&flow, &qb_flow_stages[0], inputs, path));
+    qb_ranks_leave(&ranks);
+    return QB_OK;
 }
 
 const qb_command qb_command_calibrate = {

@@ -32,8 +32,8 @@ static void add_choices(qb_strbuf *out, const qb_opt *option) {
     for (const char *c = option->argument; *c; c++) qb_strbuf_addn(out, *c == '|' ? " " : c, 1);
 }
 
-static void add_names(qb_strbuf *out, const qb_command *const *all, int32_t n) {
-    for (int32_t i = 0; i < n; i++)
+static void add_names(qb_strbuf *out, const qb_command *const *all) {
+    for (int i = 0; all[i]; i++)
         qb_strbuf_addf(out, "%s%s", i > 0 ? " " : "", qb_command_own_name(all[i]));
 }
 
@@ -82,20 +82,16 @@ static void bash_options(const qb_command *command, void *out) {
 
 /* A command of commands: its members, then the member's name is part of the command's. */
 static void bash_members(qb_strbuf *out, const qb_command *command) {
-    int32_t n;
-    const qb_command *const *members = command->members(&n);
     qb_strbuf_addf(out,
                    "    %s)\n        [ \"$COMP_CWORD\" != 2 ] || {\n"
                    "            COMPREPLY=($(compgen -W '",
                    command->name);
-    add_names(out, members, n);
+    add_names(out, command->members);
     qb_strbuf_add(out, "' -- \"$word\"))\n            return\n        }\n"
                        "        command+=\" ${COMP_WORDS[2]}\"\n        ;;\n");
 }
 
 static void bash(qb_strbuf *out) {
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
     qb_strbuf_add(out,
                   "# bash completion of qbench; load it with: source <(qbench completion bash)\n"
                   "_qbench() {\n"
@@ -104,12 +100,12 @@ static void bash(qb_strbuf *out) {
                   "    compopt -o filenames 2>/dev/null\n"
                   "    if [ \"$COMP_CWORD\" = 1 ] || [ \"${COMP_WORDS[1]}\" = help ]; then\n"
                   "        COMPREPLY=($(compgen -W 'help ");
-    add_names(out, all, n);
+    add_names(out, qb_commands);
     qb_strbuf_add(out, "' -- \"$word\"))\n        return\n    fi\n"
                        "    local command=${COMP_WORDS[1]}\n"
                        "    case $command in\n");
-    for (int32_t i = 0; i < n; i++)
-        if (all[i]->members) bash_members(out, all[i]);
+    for (const qb_command *const *c = qb_commands; *c; c++)
+        if ((*c)->members) bash_members(out, *c);
     qb_strbuf_add(out, "    esac\n    case \"$command $before\" in\n");
     qb_commands_each(bash_values, out);
     qb_strbuf_add(out, "    esac\n    case $command in\n");
@@ -149,11 +145,11 @@ static void zsh_option(qb_strbuf *out, const qb_opt *option) {
     qb_strbuf_add(out, "'");
 }
 
-static void zsh_list(qb_strbuf *out, const char *name, const qb_command *const *all, int32_t n) {
+static void zsh_list(qb_strbuf *out, const char *name, const qb_command *const *all) {
     qb_strbuf_addf(out, "    local -a %s=(\n", name);
-    for (int32_t i = 0; i < n; i++) {
-        qb_strbuf_addf(out, "        '%s:", qb_command_own_name(all[i]));
-        add_quoted(out, all[i]->summary, "\\");
+    for (; *all; all++) {
+        qb_strbuf_addf(out, "        '%s:", qb_command_own_name(*all));
+        add_quoted(out, (*all)->summary, "\\");
         qb_strbuf_add(out, "'\n");
     }
     qb_strbuf_add(out, "    )\n");
@@ -161,10 +157,8 @@ static void zsh_list(qb_strbuf *out, const char *name, const qb_command *const *
 
 /* `words` loses its first word, so that _arguments sees a command by itself. */
 static void zsh_members(qb_strbuf *out, const qb_command *command) {
-    int32_t n;
-    const qb_command *const *members = command->members(&n);
     qb_strbuf_addf(out, "    if [ \"$command\" = %s ]; then\n", command->name);
-    zsh_list(out, "members", members, n);
+    zsh_list(out, "members", command->members);
     qb_strbuf_add(out, "    if ((CURRENT == 2)); then\n        _describe command members\n"
                        "        return\n    fi\n"
                        "    command+=\" $words[2]\"\n    shift words\n    ((CURRENT--))\n    fi\n");
@@ -177,19 +171,17 @@ static void zsh_command(const qb_command *command, void *out) {
 }
 
 static void zsh(qb_strbuf *out) {
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
     qb_strbuf_add(out,
                   "#compdef qbench\n# zsh completion of qbench; put it as _qbench into a folder "
                   "of $fpath\n_qbench() {\n");
-    zsh_list(out, "commands", all, n);
+    zsh_list(out, "commands", qb_commands);
     qb_strbuf_add(out, "    commands+=('help:show the help of a command or topic')\n"
                        "    if ((CURRENT == 2)); then\n        _describe command commands\n"
                        "        return\n    fi\n"
                        "    local command=$words[2]\n"
                        "    shift words\n    ((CURRENT--))\n");
-    for (int32_t i = 0; i < n; i++)
-        if (all[i]->members) zsh_members(out, all[i]);
+    for (const qb_command *const *c = qb_commands; *c; c++)
+        if ((*c)->members) zsh_members(out, *c);
     qb_strbuf_add(out, "    case $command in\n    help) _describe command commands ;;\n");
     qb_commands_each(zsh_command, out);
     qb_strbuf_add(out, "    esac\n}\n"
@@ -234,26 +226,22 @@ static void fish_command(const qb_command *command, void *out) {
 }
 
 static void fish_members(qb_strbuf *out, const qb_command *command) {
-    int32_t n;
-    const qb_command *const *members = command->members(&n);
-    for (int32_t i = 0; i < n; i++) {
+    for (const qb_command *const *m = command->members; *m; m++) {
         fish_condition(out, command);
-        qb_strbuf_addf(out, " -f -a %s", qb_command_own_name(members[i]));
-        fish_description(out, members[i]->summary);
+        qb_strbuf_addf(out, " -f -a %s", qb_command_own_name(*m));
+        fish_description(out, (*m)->summary);
     }
 }
 
 static void fish(qb_strbuf *out) {
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
     qb_strbuf_add(out,
                   "# fish completion of qbench; load it with: qbench completion fish | source\n"
                   "complete -c qbench -n __fish_use_subcommand -f -a help "
                   "-d 'show the help of a command or topic'\n");
-    for (int32_t i = 0; i < n; i++) {
-        qb_strbuf_addf(out, "complete -c qbench -n __fish_use_subcommand -f -a %s", all[i]->name);
-        fish_description(out, all[i]->summary);
-        if (all[i]->members) fish_members(out, all[i]);
+    for (const qb_command *const *c = qb_commands; *c; c++) {
+        qb_strbuf_addf(out, "complete -c qbench -n __fish_use_subcommand -f -a %s", (*c)->name);
+        fish_description(out, (*c)->summary);
+        if ((*c)->members) fish_members(out, *c);
     }
     qb_commands_each(fish_command, out);
 }

@@ -11,12 +11,7 @@ static const qb_command *const members[] = {
 #define QB_DATA_COMMAND(name) &qb_data_command_##name,
 #include "cli/data.def"
 #undef QB_DATA_COMMAND
-};
-
-static const qb_command *const *list(int32_t *n) {
-    *n = (int32_t)(sizeof members / sizeof members[0]);
-    return members;
-}
+    NULL};
 
 const qb_command qb_command_data = {
     .name = "data",
@@ -26,5 +21,5 @@ const qb_command qb_command_data = {
                "qbench data doctor calib/ --evaluation val/",
     .options = table,
     .options_size = sizeof(qb_common),
-    .members = list,
+    .members = members,
 };

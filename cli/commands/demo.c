@@ -36,8 +36,7 @@ typedef struct layout {
 } layout;
 
 static qb_status layout_make(qb_ctx *cx, const options *o, layout *l) {
-    l->folder = qb_strdup(cx, o->common.out ? o->common.out : "qbench-demo");
-    if (!l->folder) return cx->code;
+    QB_TRY_NEW(cx, l->folder = qb_strdup(cx, o->common.out ? o->common.out : "qbench-demo"));
     l->model = qb_path_join(cx, l->folder, "model.onnx");
     l->sidecar = qb_path_join(cx, l->folder, "model.json");
     l->calib = qb_path_join(cx, l->folder, "calib");
@@ -83,11 +82,9 @@ static qb_status write_inputs(qb_ctx *cx, const options *o, const layout *l) {
 static qb_status calibrate(qb_ctx *cx, const qb_project *project) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_RELEASED(qb_table_free_at) qb_table *calibration = NULL;
-    QB_FREED char *path = NULL;
     QB_TRY(qb_stage_load(cx, project, NULL, &graph, NULL));
     QB_TRY(qb_stage_calibrate(cx, project, graph, &(qb_calibrate_settings){0}, &calibration, NULL));
-    path = qb_project_artifact(cx, project, "calib.h5");
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, project, "calib.h5"));
     return qb_table_save(cx, calibration, path);
 }
 
@@ -104,8 +101,7 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
                                           .layers = true,
                                           .thumbnail = 64};
     QB_RELEASED(qb_run_free_at) qb_run *result = NULL;
-    QB_FREED char *path = qb_project_record(cx, project);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_record(cx, project));
     QB_TRY(qb_stage_compare(cx, project, &settings, &result));
     QB_TRY(qb_results_describe(cx, &o->common, result));
     QB_TRY(qb_results_save(cx, path, result));
@@ -127,8 +123,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const qb_common common = {.config = "", .out = l.folder};
     const qb_project_flags flags = {.model = l.model, .data = l.test};
     QB_TRY(qb_project_open(cx, &common, &flags, false, &project));
-    project.calibration_data = qb_strdup(cx, l.calib);
-    if (!project.calibration_data) return cx->code;
+    QB_TRY_NEW(cx, project.calibration_data = qb_strdup(cx, l.calib));
     QB_TRY(calibrate(cx, &project));
     return compare(cx, o, &project, &l);
 }

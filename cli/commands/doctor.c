@@ -19,12 +19,10 @@ static const qb_check *const checks[] = {
 
 static qb_status look_at_all(qb_ctx *cx, qb_diagnosis *diagnosis) {
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        qb_finding finding = {0};
-        qb_status status = checks[i]->look(cx, &finding);
+        QB_RELEASED(qb_finding_release) qb_finding finding = {0};
+        QB_TRY(checks[i]->look(cx, &finding));
         diagnosis->check = checks[i]->name;
-        if (status == QB_OK) status = qb_diagnosis_add(cx, diagnosis, &finding);
-        qb_finding_release(&finding);
-        if (status != QB_OK) return status;
+        QB_TRY(qb_diagnosis_add(cx, diagnosis, &finding));
     }
     return qb_diagnosis_end(cx, diagnosis, "qbench.doctor/1");
 }

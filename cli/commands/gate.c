@@ -86,8 +86,7 @@ static qb_status check_model(qb_ctx *cx, const char *model, const verdict *v) {
 static qb_status refuse_ignored(qb_ctx *cx, const options *o, const char *record, bool named) {
     static const char *const measuring[] = {"model", "disable-pass", QB_BUILD_OPTION_NAMES,
                                             QB_DATA_OPTION_NAMES, NULL};
-    QB_FREED char *why = qb_format(cx, "gate: %s is judged as it is", record);
-    if (!why) return cx->code;
+    QB_FREED char *why = QB_NEW(cx, qb_format(cx, "gate: %s is judged as it is", record));
     return qb_options_refuse(cx, &qb_command_gate, o, named ? measuring : measuring + 1, why);
 }
 
@@ -122,8 +121,7 @@ static qb_status measure(qb_ctx *cx, const qb_project *project, verdict *v) {
  * record will do when the limits are given. */
 static qb_status obtain(qb_ctx *cx, const options *o, verdict *v) {
     QB_RELEASED(qb_project_close) qb_project project = {0};
-    v->path = qb_path_join(cx, o->common.out, "compare.json");
-    if (!v->path) return cx->code;
+    QB_TRY_NEW(cx, v->path = qb_path_join(cx, o->common.out, "compare.json"));
     const bool exists = !qb_path_is_absent(v->path), limited = qb_gate_has_limit(&v->policy.limits);
     if (exists) QB_TRY(refuse_ignored(cx, o, v->path, false));
     if (exists) QB_TRY(qb_run_load(cx, v->path, &v->run));
@@ -153,8 +151,7 @@ static qb_status no_such_row(qb_ctx *cx, const verdict *v) {
 
 static qb_status judge(qb_ctx *cx, verdict *v) {
     const char *precision = v->policy.precision;
-    v->checks = qb_alloc(cx, CHECKS_MAX, sizeof *v->checks);
-    if (!v->checks) return cx->code;
+    QB_TRY_NEW(cx, v->checks = qb_alloc(cx, CHECKS_MAX, sizeof *v->checks));
     QB_TRY(
         qb_gate(cx, v->run, precision, &v->policy.limits, v->checks, CHECKS_MAX, &v->n, &v->held));
     if (v->n == 0 && precision) return no_such_row(cx, v);
@@ -186,8 +183,7 @@ static qb_status run_gate(qb_ctx *cx, const options *o, const qb_opt_list *argum
     QB_TRY(refuse_idle(cx, o, &v->policy.limits));
     if (arguments->n > 0) { /* a record given by name needs neither model nor data */
         QB_TRY(refuse_ignored(cx, o, arguments->item[0], true));
-        v->path = qb_strdup(cx, arguments->item[0]);
-        if (!v->path) return cx->code;
+        QB_TRY_NEW(cx, v->path = qb_strdup(cx, arguments->item[0]));
         QB_TRY(qb_run_load(cx, v->path, &v->run));
     } else {
         QB_TRY(obtain(cx, o, v));
@@ -216,8 +212,7 @@ static qb_status check_outputs(qb_ctx *cx, const options *o, const char *from) {
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     verdict v = {.policy = {.limits = qb_gate_no_limits()}};
-    QB_FREED char *record = qb_path_join(cx, o->common.out, "compare.json");
-    if (!record) return cx->code;
+    QB_FREED char *record = QB_NEW(cx, qb_path_join(cx, o->common.out, "compare.json"));
     if (arguments->n == 0) QB_TRY(check_outputs(cx, o, record)); /* before an error is XML there */
     qb_status status = qb_gate_policy_load(cx, &o->common, &o->gate, &v.policy);
     if (status == QB_OK && check_outputs(cx, o, v.policy.baseline_path) != QB_OK) {

@@ -136,31 +136,16 @@ static void add_fixed(qb_strbuf *b, const guessed *g) {
     }
 }
 
-static void add_names(qb_strbuf *b, const char *(*name)(int32_t), int32_t n) {
-    for (int32_t i = 0; i < n; i++) qb_strbuf_addf(b, "%s%s", i ? ", " : "", name(i));
-}
-
-static const char *task_name(int32_t i) {
-    int32_t n;
-    return qb_tasks(&n)[i]->name;
-}
-
-static const char *decoder_name(int32_t i) {
-    int32_t n;
-    return qb_box_decoders(&n)[i]->name;
-}
-
 static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const guessed *g) {
     const qb_box_decoder *guess = g->decoder;
-    int32_t n;
     const qb_box_decoder *decoder = d->decoder ? d->decoder : guess;
-    qb_box_decoders(&n);
     qb_strbuf_add(b, "detection:\n");
     if (guess)
         qb_strbuf_addf(b, "  # GUESSED from the outputs: %s. Others:\n  # ", guess->text);
     else
         qb_strbuf_add(b, "  # ");
-    add_names(b, decoder_name, n);
+    for (int i = 0; qb_box_decoders[i]; i++)
+        qb_strbuf_addf(b, "%s%s", i ? ", " : "", qb_box_decoders[i]->name);
     if (decoder)
         qb_strbuf_addf(b, "\n  decode: %s\n", decoder->name);
     else
@@ -183,13 +168,11 @@ static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const guess
 
 /* What the sidecar tells is not said again. */
 static void add_task(qb_strbuf *b, const qb_project *p, const guessed *g) {
-    int32_t n;
-    qb_tasks(&n);
     if (!g->task) return;
     const char *name = g->task->name;
     qb_strbuf_addf(b, "\ntask: %s  # %s; ", name,
                    p->task.task ? "told by the sidecar" : "GUESSED from the outputs and the data");
-    add_names(b, task_name, n);
+    for (int i = 0; qb_tasks[i]; i++) qb_strbuf_addf(b, "%s%s", i ? ", " : "", qb_tasks[i]->name);
     qb_strbuf_add(b, "\n");
     if (strcmp(name, "detect") == 0) add_detection(b, &p->task.detect, g);
     if (strcmp(name, "segment") == 0 && p->task.segment.classes.n == 0 && p->labels.n == 0)
@@ -341,14 +324,11 @@ static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed
     }
     const qb_dataset_options all = {.labels = p->labels.n > 0 ? &p->labels : NULL,
                                     .folder = p->images};
-    qb_dataset *dataset;
+    QB_RELEASED(qb_dataset_close_at) qb_dataset *dataset = NULL;
     QB_TRY(qb_dataset_open(cx, p->calibration_data, &all, &dataset));
-    qb_status status = QB_OK;
     if (!p->has_preprocess && !qb_dataset_has_tensors(dataset) && graph->n_inputs == 1)
-        status = qb_project_guess(cx, p, graph, dataset, &p->preprocess);
-    if (status == QB_OK) status = guess_task(cx, p, graph, dataset, task);
-    qb_dataset_close(dataset);
-    return status;
+        QB_TRY(qb_project_guess(cx, p, graph, dataset, &p->preprocess));
+    return guess_task(cx, p, graph, dataset, task);
 }
 
 /* *slot as seen from another folder: settings hold paths relative to themselves. */
@@ -417,7 +397,6 @@ static qb_status write_sidecar(qb_ctx *cx, const options *o, const qb_project_fl
     QB_RELEASED(qb_project_close) qb_project project = {0};
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     guessed task = {0};
-    QB_FREED char *path = NULL;
     qb_status status = QB_OK;
     QB_TRY(qb_project_open(cx, &o->common, flags, true, &project));
     QB_TRY(qb_stage_load(cx, &project, NULL, &graph, NULL));
@@ -434,8 +413,7 @@ static qb_status write_sidecar(qb_ctx *cx, const options *o, const qb_project_fl
         qb_warn(cx, "preprocessing was GUESSED from the model's input: check mean, std, color and "
                     "resize");
     }
-    path = sidecar_path(cx, o, project.model);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, sidecar_path(cx, o, project.model));
     if (qb_path_exists(path) && !o->force)
         QB_TRY(
             qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it", path));
@@ -478,8 +456,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const char *evaluation = o->evaluation ? o->evaluation : flags.data;
     if (evaluation) {
         qb_free(project.evaluation_data);
-        project.evaluation_data = qb_strdup(cx, evaluation);
-        if (!project.evaluation_data) return cx->code;
+        QB_TRY_NEW(cx, project.evaluation_data = qb_strdup(cx, evaluation));
     }
     project.split = project.calibration_data && !o->evaluation ? SPLIT : 0;
     project.split_seed = 1;

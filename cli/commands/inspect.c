@@ -142,13 +142,16 @@ typedef struct findings {
     qb_optimize_report report;
 } findings;
 
+static void findings_release(findings *f) {
+    json_decref(f->ops_before);
+    json_decref(f->ops);
+}
+
 static json_t *describe(const qb_project *project, const findings *f, json_t *engine) {
     const qb_graph *graph = f->graph;
     json_t *passes = json_object();
-    int32_t n_passes;
-    const qb_pass *const *all = qb_passes(&n_passes);
-    for (int32_t i = 0; i < n_passes; i++)
-        json_object_set_new(passes, all[i]->name, json_integer(f->report.n_changes[i]));
+    for (int i = 0; qb_passes[i]; i++)
+        json_object_set_new(passes, qb_passes[i]->name, json_integer(f->report.n_changes[i]));
     return json_pack("{s:s, s:o, s:i, s:o, s:o, s:i, s:i, s:O, s:O, s:o, s:I, s:o}", "schema",
                      "qbench.inspect/1", "model", qb_json_text(project->model), "opset",
                      graph->opset, "inputs", qb_values_json(graph, graph->inputs, graph->n_inputs),
@@ -209,14 +212,12 @@ static void print_change(const char *op, json_int_t before, json_int_t after) {
 static void print_passes(const json_t *d) {
     json_t *before = json_object_get(d, "ops_before"), *after = json_object_get(d, "ops"), *count;
     const char *op;
-    int32_t n;
-    const qb_pass *const *all = qb_passes(&n);
     printf("\npasses\n");
-    for (int32_t i = 0; i < n; i++) {
-        const json_t *changes = json_object_get(json_object_get(d, "passes"), all[i]->name);
+    for (const qb_pass *const *p = qb_passes; *p; p++) {
+        const json_t *changes = json_object_get(json_object_get(d, "passes"), (*p)->name);
         if (json_integer_value(changes) > 0)
-            printf("  %-24s %6lld  %s\n", all[i]->name, (long long)json_integer_value(changes),
-                   all[i]->summary);
+            printf("  %-24s %6lld  %s\n", (*p)->name, (long long)json_integer_value(changes),
+                   (*p)->summary);
     }
     printf("operators before and after\n");
     json_object_foreach(before, op, count) {
@@ -261,12 +262,10 @@ static qb_status print(qb_ctx *cx, const options *o, const qb_graph *graph, json
 }
 
 static qb_status write_dot(qb_ctx *cx, const qb_graph *graph, const char *path) {
-    qb_writer writer = {0};
-    qb_status status = qb_writer_open(cx, path, &writer);
-    if (status == QB_OK) status = qb_graph_dot(cx, graph, writer.stream);
-    if (status == QB_OK) return qb_writer_commit(cx, &writer);
-    qb_writer_abort(&writer);
-    return status;
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
+    QB_TRY(qb_writer_open(cx, path, &writer));
+    QB_TRY(qb_graph_dot(cx, graph, writer.stream));
+    return qb_writer_commit(cx, &writer);
 }
 
 /* The model before and after the optimizer. */
@@ -335,26 +334,19 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         return qb_fail(cx, QB_STATUS_USAGE, "--plan: expected an engine file, which has one");
     qb_project_flags flags = o->project;
     QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
-    qb_project project = {0};
-    qb_graph *graph = NULL;
-    qb_engine *engine = NULL;
-    findings f = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(load(cx, &project, o->shapes, &f, &graph));
-    if (o->dot) QB_GO(write_dot(cx, graph, o->dot));
-    QB_GO(build(cx, o, &project, graph, &engine));
-    QB_GO(print(cx, o, graph,
-                describe(&project, &f,
-                         engine_json(engine, o->steps || o->common.json, project.missing_provider,
-                                     cx->message))));
-out:
-    json_decref(f.ops_before);
-    json_decref(f.ops);
-    qb_engine_free(engine);
-    qb_graph_free(graph);
-    qb_project_close(&project);
-    return status;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
+    QB_RELEASED(findings_release) findings f = {0};
+    QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_TRY(load(cx, &project, o->shapes, &f, &graph));
+    if (o->dot) QB_TRY(write_dot(cx, graph, o->dot));
+    QB_TRY(build(cx, o, &project, graph, &engine));
+    QB_TRY(print(cx, o, graph,
+                 describe(&project, &f,
+                          engine_json(engine, o->steps || o->common.json, project.missing_provider,
+                                      cx->message))));
+    return QB_OK;
 }
 
 const qb_command qb_command_inspect = {

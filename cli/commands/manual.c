@@ -72,17 +72,15 @@ static void add_option(qb_strbuf *out, const qb_opt *option) {
 
 /* The members of a command of commands, with the options that are their own. */
 static void add_members(qb_strbuf *out, const qb_command *command) {
-    int32_t n;
-    const qb_command *const *members = command->members(&n);
-    for (int32_t i = 0; i < n; i++) {
+    for (const qb_command *const *m = command->members; *m; m++) {
         qb_strbuf_add(out, ".SS ");
-        add_text(out, members[i]->name);
+        add_text(out, (*m)->name);
         qb_strbuf_add(out, " ");
-        add_text(out, members[i]->usage);
+        add_text(out, (*m)->usage);
         qb_strbuf_add(out, "\n");
-        add_text(out, members[i]->summary);
+        add_text(out, (*m)->summary);
         qb_strbuf_add(out, "\n");
-        const qb_opt *own = members[i]->options;
+        const qb_opt *own = (*m)->options;
         for (const qb_opt *o = command->options; o->name; o++) own++; /* both begin alike */
         for (; own->name; own++) add_option(out, own);
     }
@@ -165,10 +163,8 @@ typedef struct book {
 static qb_status write_page(book *b, const qb_command *command) {
     qb_ctx *cx = b->cx;
     QB_FREED char *text = NULL, *path = NULL, *page = page_name(cx, command);
-    QB_FREED char *file = page ? qb_format(cx, "%s.1", page) : NULL;
-    if (!file) return cx->code;
-    path = qb_path_join(cx, b->folder, file);
-    if (!path) return cx->code;
+    QB_FREED char *file = QB_NEW(cx, page ? qb_format(cx, "%s.1", page) : NULL);
+    QB_TRY_NEW(cx, path = qb_path_join(cx, b->folder, file));
     QB_TRY(page_text(cx, page, command, &text));
     QB_TRY(qb_file_write(cx, path, text, strlen(text)));
     json_array_append_new(b->files, qb_json_text(path));

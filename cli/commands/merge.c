@@ -22,12 +22,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_run *result = NULL;
     char *path = NULL;
     qb_status status = QB_OK;
-    qb_part *part = qb_alloc(cx, (size_t)arguments->n, sizeof *part);
-    if (!part) return cx->code;
+    qb_part *part = QB_NEW(cx, qb_alloc(cx, (size_t)arguments->n, sizeof *part));
     for (int i = 0; i < arguments->n; i++) QB_GO(qb_part_load(cx, arguments->item[i], &part[i]));
     QB_GO(qb_project_place(cx, o->common.out, &project));
-    path = qb_project_record(cx, &project);
-    if (!path) QB_GO(cx->code);
+    QB_GO_NEW(cx, path = qb_project_record(cx, &project));
     QB_GO(qb_results_can_save(cx, path));
     QB_GO(qb_stage_merge(cx, part, arguments->n, &result));
     QB_GO(qb_results_describe(cx, &o->common, result));

@@ -49,7 +49,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL, *quantized = NULL;
     QB_RELEASED(qb_foreign_release) qb_foreign foreign = {0};
     qb_quant_report made = {0};
-    QB_FREED char *path = NULL, *suffix = NULL;
+    QB_FREED char *suffix = NULL;
     qb_quant_options how;
     const qb_target *target;
     QB_TRY(qb_target_find(cx, o->target, &target));
@@ -61,8 +61,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     how.missing_stays_float = true;
     QB_TRY(qb_quantize(cx, graph, foreign.table, &how, &quantized, &made));
     suffix = qb_format(cx, "%s.qdq.onnx", target->name); /* MODEL.qdq.onnx is what 'run' makes */
-    path = suffix ? qb_project_artifact(cx, &project, suffix) : NULL;
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, suffix ? qb_project_artifact(cx, &project, suffix) : NULL);
     QB_TRY(qb_onnx_save(cx, quantized, path));
     return report(cx, o, path, target, &foreign, &made);
 }

@@ -32,8 +32,7 @@ static qb_status split(qb_ctx *cx, qb_arena *arena, const char *option, const qb
                        const char *const **out, int32_t *n) {
     size_t most = 0;
     for (int i = 0; i < list->n; i++) most += strlen(list->item[i]) / 2 + 1;
-    const char **names = qb_arena_alloc(cx, arena, most, sizeof *names);
-    if (!names) return cx->code;
+    const char **names = QB_NEW(cx, qb_arena_alloc(cx, arena, most, sizeof *names));
     for (int i = 0; i < list->n; i++) {
         for (const char *at = list->item[i];; at++) {
             const size_t length = strcspn(at, ",");
@@ -75,10 +74,8 @@ static qb_status dequantize(qb_ctx *cx, qb_graph **graph) {
 static json_t *report_json(const char *path, const qb_graph *graph,
                            const qb_optimize_report *report) {
     json_t *passes = json_object();
-    int32_t n;
-    const qb_pass *const *all = qb_passes(&n);
-    for (int32_t i = 0; i < n; i++)
-        json_object_set_new(passes, all[i]->name, json_integer(report->n_changes[i]));
+    for (int i = 0; qb_passes[i]; i++)
+        json_object_set_new(passes, qb_passes[i]->name, json_integer(report->n_changes[i]));
     return json_pack("{s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "schema", "qbench.optimize/1", "file",
                      qb_json_text(path), "inputs",
                      qb_values_json(graph, graph->inputs, graph->n_inputs), "outputs",
@@ -87,11 +84,10 @@ static json_t *report_json(const char *path, const qb_graph *graph,
 }
 
 static void print_report(const char *path, const json_t *json, const qb_optimize_report *report) {
-    int32_t n;
-    const qb_pass *const *all = qb_passes(&n);
-    for (int32_t i = 0; i < n; i++)
+    for (int i = 0; qb_passes[i]; i++)
         if (report->n_changes[i] > 0)
-            printf("%-24s %6d  %s\n", all[i]->name, (int)report->n_changes[i], all[i]->summary);
+            printf("%-24s %6d  %s\n", qb_passes[i]->name, (int)report->n_changes[i],
+                   qb_passes[i]->summary);
     qb_print_values("inputs", json_object_get(json, "inputs"));
     qb_print_values("outputs", json_object_get(json, "outputs"));
     printf("%d nodes, %d after optimization\nwrote %s\n", (int)report->nodes_before,
@@ -106,12 +102,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     qb_optimize_report report = {0};
     json_auto_t *json = NULL;
-    QB_FREED char *path = NULL;
     QB_TRY(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_TRY(load(cx, o, &project, &graph, &report));
     if (o->dequantize) QB_TRY(dequantize(cx, &graph));
-    path = qb_project_artifact(cx, &project, "opt.onnx");
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, &project, "opt.onnx"));
     QB_TRY(qb_onnx_save(cx, graph, path));
     json = report_json(path, graph, &report);
     if (!o->common.quiet && !qb_json_on_stdout(&o->common)) print_report(path, json, &report);

@@ -11,12 +11,7 @@ static const qb_command *const members[] = {
 #define QB_PLUGIN_COMMAND(name) &qb_plugin_command_##name,
 #include "cli/plugin.def"
 #undef QB_PLUGIN_COMMAND
-};
-
-static const qb_command *const *list(int32_t *n) {
-    *n = (int32_t)(sizeof members / sizeof members[0]);
-    return members;
-}
+    NULL};
 
 const qb_command qb_command_plugin = {
     .name = "plugin",
@@ -27,5 +22,5 @@ const qb_command qb_command_plugin = {
                "qbench inspect gate/test.onnx --steps --plugin gate/build/gate.so",
     .options = table,
     .options_size = sizeof(qb_common),
-    .members = list,
+    .members = members,
 };

@@ -38,19 +38,15 @@ static void print_report(const char *path, const qb_quant_report *r) {
 
 static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *project,
                               const qb_graph *quantized, const qb_quant_report *report) {
-    char *path = qb_project_artifact(cx, project, "qdq.onnx");
-    if (!path) return cx->code;
-    qb_status status = qb_onnx_save(cx, quantized, path);
-    if (status == QB_OK && !qb_json_on_stdout(&o->common)) print_report(path, report);
-    if (status == QB_OK)
-        status = qb_json_out(cx, &o->common,
-                             json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i}", "schema",
-                                       "qbench.quantize/1", "file", qb_json_text(path),
-                                       "layers_int8", report->quantized, "layers_float",
-                                       report->kept_float, "layers_held", report->held, "tensors",
-                                       report->tensors, "tensors_16", report->tensors_16));
-    qb_free(path);
-    return status;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, project, "qdq.onnx"));
+    QB_TRY(qb_onnx_save(cx, quantized, path));
+    if (!qb_json_on_stdout(&o->common)) print_report(path, report);
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i}", "schema",
+                                 "qbench.quantize/1", "file", qb_json_text(path), "layers_int8",
+                                 report->quantized, "layers_float", report->kept_float,
+                                 "layers_held", report->held, "tensors", report->tensors,
+                                 "tensors_16", report->tensors_16));
 }
 
 /* Engines run to recover the model now, and for nothing else. */

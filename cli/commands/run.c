@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "cli/out/json.h"
-#include "cli/settings/precision.h"
 #include "cli/settings/project.h"
 #include "cli/stages/flow.h"
 #include "graph/graph.h"

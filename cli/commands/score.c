@@ -102,8 +102,7 @@ static qb_status score(qb_ctx *cx, const options *o, work *w) {
         qb_warn(cx, "%s: %lld detections of categories that %s does not have do not count",
                 o->results, (long long)w->strays, o->annotations);
     QB_TRY(qb_coco_match(cx, &w->truth, &w->results, kind_of(o), &w->matches));
-    w->each = qb_alloc(cx, (size_t)w->truth.n_categories, sizeof *w->each);
-    if (!w->each) return cx->code;
+    QB_TRY_NEW(cx, w->each = qb_alloc(cx, (size_t)w->truth.n_categories, sizeof *w->each));
     return qb_coco_summarize(cx, w->matches, NULL, QB_COCO_ALL, &w->all, w->each);
 }
 

@@ -129,10 +129,9 @@ static qb_status write_files(qb_ctx *cx, const options *o, const qb_project *pro
     if (s->search.picked < 0) return QB_OK;
     const qb_alternative *a = &s->search.point[s->search.picked].a;
     if (o->target) QB_TRY(qb_target_find(cx, o->target, &target));
-    files->engine = qb_project_artifact(cx, project, "search.qbe");
-    files->plan = qb_project_artifact(cx, project, "search.plan.json");
-    files->model = qb_project_artifact(cx, project, "search.qdq.onnx");
-    if (!files->engine || !files->plan || !files->model) return cx->code;
+    QB_TRY_NEW(cx, files->engine = qb_project_artifact(cx, project, "search.qbe"));
+    QB_TRY_NEW(cx, files->plan = qb_project_artifact(cx, project, "search.plan.json"));
+    QB_TRY_NEW(cx, files->model = qb_project_artifact(cx, project, "search.qdq.onnx"));
     QB_TRY(write_engine(cx, project, s, a, files->engine));
     QB_TRY(write_plan(cx, files->engine, files->plan));
     return write_model(cx, s, a, target, files->model);
@@ -140,8 +139,7 @@ static qb_status write_files(qb_ctx *cx, const options *o, const qb_project *pro
 
 static qb_status write_record(qb_ctx *cx, const qb_project *project, const qb_searched *s,
                               const qb_search_limits *limits, qb_search_files *files) {
-    files->record = qb_project_artifact(cx, project, "search.json");
-    if (!files->record) return cx->code;
+    QB_TRY_NEW(cx, files->record = qb_project_artifact(cx, project, "search.json"));
     const qb_common to = {.json = files->record};
     return qb_json_out(cx, &to, qb_search_json(s, limits, files));
 }
@@ -150,8 +148,7 @@ static qb_status write_record(qb_ctx *cx, const qb_project *project, const qb_se
 static qb_status draw(qb_ctx *cx, const options *o, const qb_project *project, const qb_searched *s,
                       const qb_search_limits *limits) {
     if (o->no_figures) return QB_OK;
-    QB_FREED char *folder = qb_path_join(cx, project->out_dir, "figures");
-    if (!folder) return cx->code;
+    QB_FREED char *folder = QB_NEW(cx, qb_path_join(cx, project->out_dir, "figures"));
     qb_status status = qb_make_own_dir(cx, folder);
     if (status == QB_OK) status = qb_search_draw(cx, s, limits, folder);
     if (status == QB_STATUS_NOTFOUND) {
@@ -164,35 +161,34 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_project *project, c
     return status;
 }
 
+static void files_release(qb_search_files *f) {
+    QB_FREE_ALL(f->plan, f->model, f->engine, f->record);
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_search_settings settings = {
         .precisions = o->precision, .time_budget_s = o->time_budget, .resume = o->resume};
-    qb_project project = {0};
-    qb_searched searched = {0};
-    qb_search_files files = {0};
-    qb_status status = QB_OK;
-    QB_GO(parse_limits(cx, o, &settings.limits));
-    QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_searched_release) qb_searched searched = {0};
+    QB_RELEASED(files_release) qb_search_files files = {0};
+    QB_TRY(parse_limits(cx, o, &settings.limits));
+    QB_TRY(qb_project_open(cx, &o->common, &flags, false, &project));
     if (project.out_file)
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE,
-                      "-o %s: search writes several files, name a folder for them",
-                      project.out_file));
-    QB_GO(qb_stage_search(cx, &project, &settings, &searched));
-    QB_GO(write_files(cx, o, &project, &searched, &files));
-    QB_GO(write_record(cx, &project, &searched, &settings.limits, &files));
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "-o %s: search writes several files, name a folder for them",
+                       project.out_file);
+    QB_TRY(qb_stage_search(cx, &project, &settings, &searched));
+    QB_TRY(write_files(cx, o, &project, &searched, &files));
+    QB_TRY(write_record(cx, &project, &searched, &settings.limits, &files));
     if (!qb_json_on_stdout(&o->common)) qb_search_print(&searched, &files);
-    QB_GO(qb_json_out(cx, &o->common, qb_search_json(&searched, &settings.limits, &files)));
-    QB_GO(draw(cx, o, &project, &searched, &settings.limits));
+    QB_TRY(qb_json_out(cx, &o->common, qb_search_json(&searched, &settings.limits, &files)));
+    QB_TRY(draw(cx, o, &project, &searched, &settings.limits));
     if (searched.search.picked < 0)
-        QB_GO(qb_fail(cx, QB_STATUS_CHECK, "search: no plan meets the limits"));
-out:
-    QB_FREE_ALL(files.plan, files.model, files.engine, files.record);
-    qb_searched_release(&searched);
-    qb_project_close(&project);
-    return status;
+        return qb_fail(cx, QB_STATUS_CHECK, "search: no plan meets the limits");
+    return QB_OK;
 }
 
 const qb_command qb_command_search = {

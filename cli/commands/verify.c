@@ -37,8 +37,6 @@ typedef struct tally {
     json_t *cases;
 } tally;
 
-static json_t *number_or_null(double v) { return isfinite(v) ? json_real(v) : json_null(); }
-
 /* "error 1.2e-07" or the reason's first line */
 static void print_case(const char *name, const qb_case_result *r) {
     if (r->outcome == QB_OUTCOME_PASSED)
@@ -62,7 +60,7 @@ static qb_status verify_one(qb_ctx *cx, const char *path, const options *o,
     if (!quiet && !qb_json_on_stdout(&o->common)) print_case(name, &r);
     json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i, s:o}", "name", name, "path", path, "outcome",
                             qb_outcome_text(r.outcome), "reason", r.reason, "data_sets",
-                            (int)r.n_sets, "max_error", number_or_null(r.max_error));
+                            (int)r.n_sets, "max_error", qb_json_finite(r.max_error));
     if (!row || json_array_append_new(t->cases, row) != 0)
         return qb_fail(cx, QB_STATUS_NOMEM, "%s: no memory for the result", name);
     return QB_OK;
@@ -108,7 +106,7 @@ static json_t *run_json(const char *backends, const tally *t) {
     return json_pack("{s:s, s:i, s:i, s:i, s:o, s:O}", "backends", backends, "passed",
                      (int)t->count[QB_OUTCOME_PASSED], "failed", (int)t->count[QB_OUTCOME_FAILED],
                      "unsupported", (int)t->count[QB_OUTCOME_UNSUPPORTED], "max_error",
-                     number_or_null(t->max_error), "cases", t->cases);
+                     qb_json_finite(t->max_error), "cases", t->cases);
 }
 
 /* Counts over all backends on top, one entry a backend list below. */
@@ -116,7 +114,7 @@ static json_t *report_json(const int32_t *count, double max_error, json_t *runs)
     return json_pack("{s:s, s:i, s:i, s:i, s:o, s:o}", "schema", "qbench.verify/1", "passed",
                      (int)count[QB_OUTCOME_PASSED], "failed", (int)count[QB_OUTCOME_FAILED],
                      "unsupported", (int)count[QB_OUTCOME_UNSUPPORTED], "max_error",
-                     number_or_null(max_error), "runs", runs);
+                     qb_json_finite(max_error), "runs", runs);
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

@@ -11,8 +11,7 @@ static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     (void)arguments;
     const options *o = opts;
-    QB_FREED char *libraries = qb_engine_libraries(cx);
-    if (!libraries) return cx->code;
+    QB_FREED char *libraries = QB_NEW(cx, qb_engine_libraries(cx));
     if (!qb_json_on_stdout(&o->common)) printf("qbench %s (%s)\n", QB_VERSION, libraries);
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:s, s:s}", "schema", "qbench.version/1", "version",

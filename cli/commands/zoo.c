@@ -23,12 +23,10 @@ static const qb_opt table[] = {
 static void defaults(void *opts) { ((options *)opts)->seed = 1; }
 
 static qb_status list_models(qb_ctx *cx, const options *o) {
-    int32_t n;
-    const qb_zoo_model *const *all = qb_zoo_models(&n);
     json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++) {
-        json_array_append_new(list, json_string(all[i]->name));
-        if (!qb_json_on_stdout(&o->common)) printf("%-16s %s\n", all[i]->name, all[i]->summary);
+    for (const qb_zoo_model *const *m = qb_zoo_models; *m; m++) {
+        json_array_append_new(list, json_string((*m)->name));
+        if (!qb_json_on_stdout(&o->common)) printf("%-16s %s\n", (*m)->name, (*m)->summary);
     }
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:o}", "schema", "qbench.zoo/1", "models", list));

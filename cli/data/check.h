@@ -37,8 +37,11 @@ typedef struct qb_data_case {
 
 typedef struct qb_data_check {
     const char *name;
-    /* Says what it finds, also when all is well; nothing where it has nothing to look at. */
+    /* Says what it finds, also when all is well; nothing where it has nothing to look at. One of
+     * the two: at all sets together, or at each. */
     qb_status (*look)(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out);
+    qb_status (*look_at_set)(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
+                             qb_diagnosis *out);
 } qb_data_check;
 
 /* Every check over the project's calibration data and, where there are some beside them, the

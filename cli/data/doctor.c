@@ -18,19 +18,14 @@ static const qb_opt table[] = {
 };
 
 static qb_status look(qb_ctx *cx, const options *o, const qb_project *project) {
-    qb_diagnosis diagnosis = {.common = &o->common};
-    qb_graph *graph = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_diagnosis_release) qb_diagnosis diagnosis = {.common = &o->common};
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     if (!project->calibration_data)
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE,
-                      "no data to look at: give PATH or data.calibration in qbench.yaml"));
-    QB_GO(qb_stage_load(cx, project, NULL, &graph, NULL));
-    QB_GO(qb_data_examine(cx, project, graph, o->evaluation, false, &diagnosis));
-    status = qb_diagnosis_end(cx, &diagnosis, "qbench.data-doctor/1");
-out:
-    qb_diagnosis_release(&diagnosis);
-    qb_graph_free(graph);
-    return status;
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "no data to look at: give PATH or data.calibration in qbench.yaml");
+    QB_TRY(qb_stage_load(cx, project, NULL, &graph, NULL));
+    QB_TRY(qb_data_examine(cx, project, graph, o->evaluation, false, &diagnosis));
+    return qb_diagnosis_end(cx, &diagnosis, "qbench.data-doctor/1");
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

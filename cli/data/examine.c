@@ -29,7 +29,9 @@ qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph 
     }
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
         out->check = checks[i]->name;
-        QB_GO(checks[i]->look(cx, &data, out));
+        if (checks[i]->look) QB_GO(checks[i]->look(cx, &data, out));
+        for (int32_t s = 0; checks[i]->look_at_set && s < data.n_sets; s++)
+            QB_GO(checks[i]->look_at_set(cx, &data, &set[s], out));
     }
 out:
     qb_survey_release(&set[0]);

@@ -24,8 +24,7 @@ qb_status qb_data_check_gather(qb_ctx *cx, const qb_data_case *data, int64_t mos
     qb_data_check_unhush(cx, &before);
     if (status == QB_OK) return QB_OK;
     for (int32_t i = 0; i < n_sets; i++) {
-        qb_table_free(out[i]);
-        out[i] = NULL;
+        qb_table_free(QB_MOVE(out[i]));
     }
     if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) return status;
     status = qb_diagnosis_say(cx, diagnosis, QB_FINDING_NOTE, NULL, "the samples cannot be run: %s",

@@ -27,22 +27,17 @@ static void add_form(qb_hasher *hasher, const qb_named_tensor *item) {
 
 static qb_status look_at_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                  qb_sample_facts *fact) {
-    qb_tensors *tensors = qb_alloc(cx, 1, sizeof *tensors); /* too large for a thread's stack */
-    qb_hasher *hasher = NULL;
-    qb_status status = tensors ? QB_OK : cx->code;
-    if (status == QB_OK) status = qb_dataset_read_tensors(cx, dataset, index, tensors);
-    if (status == QB_OK) status = qb_hasher_create(cx, &hasher);
-    if (status == QB_OK) {
-        for (int32_t i = 0; i < tensors->n; i++) add_form(hasher, &tensors->item[i]);
-        fact->form = qb_hasher_digest(hasher);
-        for (int32_t i = 0; i < tensors->n; i++)
-            qb_hasher_update(hasher, tensors->item[i].tensor.data, tensors->item[i].bytes);
-        fact->content = qb_hasher_digest(hasher);
-    }
-    qb_hasher_free(hasher);
-    if (tensors) qb_tensors_release(tensors);
-    qb_free(tensors);
-    return status;
+    QB_RELEASED(qb_tensors_free_at)
+    qb_tensors *tensors = QB_NEW(cx, qb_alloc(cx, 1, sizeof *tensors));
+    QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
+    QB_TRY(qb_dataset_read_tensors(cx, dataset, index, tensors));
+    QB_TRY(qb_hasher_create(cx, &hasher));
+    for (int32_t i = 0; i < tensors->n; i++) add_form(hasher, &tensors->item[i]);
+    fact->form = qb_hasher_digest(hasher);
+    for (int32_t i = 0; i < tensors->n; i++)
+        qb_hasher_update(hasher, tensors->item[i].tensor.data, tensors->item[i].bytes);
+    fact->content = qb_hasher_digest(hasher);
+    return QB_OK;
 }
 
 typedef struct pass {
@@ -89,11 +84,9 @@ qb_status qb_survey_make(qb_ctx *cx, const qb_project *project, const char *path
     QB_RELEASED(qb_survey_release) qb_survey survey = {.path = path};
     QB_TRY(qb_dataset_open(cx, path, &options, &survey.dataset));
     survey.n = qb_dataset_count(survey.dataset);
-    survey.fact = qb_alloc(cx, (size_t)survey.n, sizeof *survey.fact);
-    if (!survey.fact) return cx->code;
+    QB_TRY_NEW(cx, survey.fact = qb_alloc(cx, (size_t)survey.n, sizeof *survey.fact));
     QB_TRY(look_at_all(cx, &survey));
-    *out = survey;
-    survey = (qb_survey){0};
+    *out = QB_MOVE(survey);
     return QB_OK;
 }
 

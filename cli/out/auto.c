@@ -87,8 +87,7 @@ static void print_end_to_end(const qb_auto_result *r) {
 }
 
 qb_status qb_auto_print(qb_ctx *cx, const qb_auto_result *result) {
-    QB_FREED qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
-    if (!spectrum) return cx->code;
+    QB_FREED qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
     printf("what auto uses; the ranges of all methods are in --json\n\n"
            "%7s  %11s  %-19s  %s\n",
            "SQNR dB", "over minmax", "method", "tensor");
@@ -103,8 +102,6 @@ qb_status qb_auto_print(qb_ctx *cx, const qb_auto_result *result) {
 
 /* ---- JSON ---- */
 
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static json_t *tensor_json(const qb_auto_result *r, const qb_table_entry *e, const judged *j) {
     char why[128];
     json_t *ranges = json_array();
@@ -112,7 +109,7 @@ static json_t *tensor_json(const qb_auto_result *r, const qb_table_entry *e, con
         json_array_append_new(ranges, json_pack("{s:s, s:f, s:f, s:o}", "method",
                                                 r->table->method[m], "low", (double)e->range[m].lo,
                                                 "high", (double)e->range[m].hi, "sqnr_db",
-                                                number(j->quality[m].sqnr_db)));
+                                                qb_json_finite(j->quality[m].sqnr_db)));
     reason(r, j, why, sizeof why);
     return json_pack("{s:o, s:o, s:s, s:s}", "name", qb_json_text(e->name), "ranges", ranges,
                      "chosen", r->table->method[used_by(r, j)], "why", why);
@@ -130,9 +127,10 @@ json_t *qb_auto_json(qb_ctx *cx, const qb_auto_result *result) {
     }
     qb_free(spectrum);
     for (int32_t m = 0; m < b->n; m++)
-        json_array_append_new(methods, json_pack("{s:s, s:o, s:o}", "method", b->item[m].method,
-                                                 "sqnr_db", number(b->item[m].sqnr_db), "agreement",
-                                                 number(b->item[m].agreement)));
+        json_array_append_new(methods,
+                              json_pack("{s:s, s:o, s:o}", "method", b->item[m].method, "sqnr_db",
+                                        qb_json_finite(b->item[m].sqnr_db), "agreement",
+                                        qb_json_finite(b->item[m].agreement)));
     return json_pack("{s:o, s:{s:I, s:o, s:s}}", "tensors", tensors, "end_to_end", "samples",
                      (json_int_t)b->samples, "methods", methods, "chosen",
                      b->n > 0 ? b->item[b->best].method : "");

@@ -179,8 +179,6 @@ qb_status qb_gate_junit(qb_ctx *cx, const char *file, const qb_gate_result *resu
 
 /* ---- JSON ---- */
 
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 static json_t *record_json(const qb_gate_result *r) {
     char model[33], data[33];
     qb_hash_hex(r->run->model_hash, model);
@@ -203,12 +201,12 @@ json_t *qb_gate_json(const qb_gate_result *r) {
     for (int32_t i = 0; i < r->n; i++) {
         const qb_gate_check *c = &r->check[i];
         json_array_append_new(
-            list,
-            json_pack("{s:s, s:s?, s:s, s:o, s:o, s:o, s:f, s:s, s:b, s:b, s:s?, s:s}", "check",
-                      c->name, "metric", c->metric, "precision", c->row, "value", number(c->value),
-                      "low", number(c->ci.lo), "high", number(c->ci.hi), "limit", c->limit, "unit",
-                      c->unit + strspn(c->unit, " "), "measured", c->measured, "held", c->held,
-                      "blocked", c->blocked, "reason", c->reason));
+            list, json_pack("{s:s, s:s?, s:s, s:o, s:o, s:o, s:f, s:s, s:b, s:b, s:s?, s:s}",
+                            "check", c->name, "metric", c->metric, "precision", c->row, "value",
+                            qb_json_finite(c->value), "low", qb_json_finite(c->ci.lo), "high",
+                            qb_json_finite(c->ci.hi), "limit", c->limit, "unit",
+                            c->unit + strspn(c->unit, " "), "measured", c->measured, "held",
+                            c->held, "blocked", c->blocked, "reason", c->reason));
     }
     qb_gate_verdict(r, verdict);
     return json_pack("{s:s, s:o, s:b, s:s, s:o, s:o}", "schema", "qbench.gate/1", "record",

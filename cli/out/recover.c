@@ -42,25 +42,23 @@ void qb_recover_print(const qb_recovered *r) {
     print_layers(r);
 }
 
-static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
-
 json_t *qb_recover_json(const qb_recovered *r) {
     json_t *steps = json_array(), *layers = json_array();
     for (int32_t i = 0; i < r->n_steps; i++) {
         const qb_recover_step *s = &r->step[i];
-        json_array_append_new(steps, json_pack("{s:s, s:i, s:b, s:o, s:o, s:f}", "name",
-                                               s->recovery->name, "layers", s->changed, "kept",
-                                               s->kept, "sqnr_db", number(s->sqnr_db), "agreement",
-                                               number(s->agreement), "seconds", s->seconds));
+        json_array_append_new(
+            steps, json_pack("{s:s, s:i, s:b, s:o, s:o, s:f}", "name", s->recovery->name, "layers",
+                             s->changed, "kept", s->kept, "sqnr_db", qb_json_finite(s->sqnr_db),
+                             "agreement", qb_json_finite(s->agreement), "seconds", s->seconds));
     }
     for (int32_t i = 0; i < r->n_layers; i++)
         json_array_append_new(layers,
                               json_pack("{s:o, s:o, s:o}", "name", qb_json_text(r->layer[i].name),
-                                        "before_db", number(r->layer[i].before_db), "after_db",
-                                        number(r->layer[i].after_db)));
+                                        "before_db", qb_json_finite(r->layer[i].before_db),
+                                        "after_db", qb_json_finite(r->layer[i].after_db)));
     return json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "fitted", (json_int_t)r->fitted,
-                     "held_back", (json_int_t)r->held_back, "sqnr_db", number(r->sqnr_db),
-                     "agreement", number(r->agreement), "sqnr_after_db", number(r->sqnr_after_db),
-                     "agreement_after", number(r->agreement_after), "steps", steps, "layers",
-                     layers);
+                     "held_back", (json_int_t)r->held_back, "sqnr_db", qb_json_finite(r->sqnr_db),
+                     "agreement", qb_json_finite(r->agreement), "sqnr_after_db",
+                     qb_json_finite(r->sqnr_after_db), "agreement_after",
+                     qb_json_finite(r->agreement_after), "steps", steps, "layers", layers);
 }

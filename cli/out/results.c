@@ -94,8 +94,7 @@ qb_status qb_results_save(qb_ctx *cx, const char *path, const qb_run *run) {
 }
 
 qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run) {
-    QB_FREED char *figures = qb_path_join(cx, folder, "figures");
-    if (!figures) return cx->code;
+    QB_FREED char *figures = QB_NEW(cx, qb_path_join(cx, folder, "figures"));
     QB_TRY(qb_report_figures(cx, run, figures));
     qb_info(cx, "charts are in %s/", figures);
     return QB_OK;

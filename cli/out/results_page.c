@@ -17,21 +17,16 @@
 
 /* Draws into figures/ beside the page. *figures is NULL where nothing was drawn. */
 static qb_status draw_beside(qb_ctx *cx, const char *path, const qb_run *run, char **figures) {
-    char *folder = qb_path_dir(cx, path);
-    char *place = folder ? qb_path_join(cx, folder, "figures") : NULL;
-    qb_status status = place ? qb_report_figures(cx, run, place) : cx->code;
+    QB_FREED char *folder = QB_NEW(cx, qb_path_dir(cx, path));
+    QB_FREED char *place = QB_NEW(cx, qb_path_join(cx, folder, "figures"));
+    const qb_status status = qb_report_figures(cx, run, place);
     if (status == QB_STATUS_NOTFOUND) { /* no gnuplot */
         qb_warn(cx, "%s", cx->message);
         qb_ctx_clear(cx);
-        qb_free(place);
-        place = NULL;
-        status = QB_OK;
+        *figures = NULL;
+        return QB_OK;
     }
-    qb_free(folder);
-    if (status == QB_OK)
-        *figures = place;
-    else
-        qb_free(place);
+    if (status == QB_OK) *figures = QB_MOVE(place);
     return status;
 }
 
@@ -72,8 +67,7 @@ qb_status qb_results_html(qb_ctx *cx, const qb_common *common, const char *path,
 
 qb_status qb_results_page(qb_ctx *cx, const qb_common *common, const char *folder,
                           const qb_run *run) {
-    QB_FREED char *path = qb_path_join(cx, folder, "report.html");
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_path_join(cx, folder, "report.html"));
     QB_TRY(qb_results_html(cx, common, path, run, true));
     qb_info(cx, "wrote %s; its charts are in figures/", path);
     return QB_OK;
@@ -164,8 +158,7 @@ qb_status qb_results_pdf(qb_ctx *cx, const qb_common *common, const char *path, 
                          bool figures) {
     const char *place = getenv("TMPDIR"); /* Chromium keeps its own files there as well */
     QB_FREED char *folder =
-        qb_path_join(cx, place && *place ? place : "/tmp", "qbench-report-XXXXXX");
-    if (!folder) return cx->code;
+        QB_NEW(cx, qb_path_join(cx, place && *place ? place : "/tmp", "qbench-report-XXXXXX"));
     qb_status status = QB_OK;
     if (!mkdtemp(folder)) return qb_fail_errno(cx, "make folder %s", folder);
     char *whole = realpath(folder, NULL); /* a URL has no current folder */

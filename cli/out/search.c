@@ -1,7 +1,6 @@
 #include "cli/out/search.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/text.h"
 #include "cli/out/json.h"

@@ -93,8 +93,7 @@ static qb_status make_model(qb_ctx *cx, const qb_op *row, qb_graph *graph) {
 static qb_status write_model(qb_ctx *cx, const char *folder, const char *name, const char *op) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_FREED char *path = qb_path_join(cx, folder, "test.onnx");
-    QB_FREED char *domain = path ? qb_format(cx, "com.example.%s", name) : NULL;
-    if (!domain) return cx->code;
+    QB_FREED char *domain = QB_NEW(cx, path ? qb_format(cx, "com.example.%s", name) : NULL);
     QB_TRY(qb_graph_create(cx, &graph));
     graph->name = name;
     const qb_op row = make_row(op, domain);

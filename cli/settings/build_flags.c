@@ -1,7 +1,6 @@
 #include "cli/settings/build_flags.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "cli/settings/pairs.h"

@@ -47,7 +47,6 @@ static qb_status folder_sum(qb_ctx *cx, const char *path, int depth, qb_hash *su
 
 /* The files of a list, each the first word of its line, relative to the list. */
 static qb_status list_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum) {
-    qb_status status = QB_OK;
     size_t size;
     char *rest = NULL;
     QB_FREED char *text = NULL, *folder = qb_path_dir(cx, path);
@@ -58,13 +57,11 @@ static qb_status list_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum)
         line[strcspn(line, "\t\r")] = '\0';
         char *space = strrchr(line, ' '); /* PATH LABEL; a name with a space stays different */
         if (space && strspn(space + 1, "0123456789") == strlen(space + 1)) *space = '\0';
-        char *child = qb_path_join(cx, folder, line);
-        status = child ? path_digest(cx, child, depth + 1, &term) : cx->code;
-        qb_free(child);
-        if (status != QB_OK) return status;
+        QB_FREED char *child = QB_NEW(cx, qb_path_join(cx, folder, line));
+        QB_TRY(path_digest(cx, child, depth + 1, &term));
         add_to(sum, term);
     }
-    return status;
+    return QB_OK;
 }
 
 static qb_status path_digest(qb_ctx *cx, const char *path, int depth, qb_hash *out) {

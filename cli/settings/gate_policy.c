@@ -141,10 +141,7 @@ static qb_status load(qb_ctx *cx, const qb_gate_flags *flags, const source *s,
         return qb_fail(cx, QB_STATUS_USAGE,
                        "gate: --confidence: expected point, fail or pass, got '%s'", confidence);
     }
-    if (precision) {
-        out->precision = qb_strdup(cx, precision);
-        if (!out->precision) return cx->code;
-    }
+    if (precision) QB_TRY_NEW(cx, out->precision = qb_strdup(cx, precision));
     if (metric) {
         out->limits.metric = out->metric = qb_strdup(cx, metric);
         if (!out->metric) return cx->code;

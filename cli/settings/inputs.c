@@ -23,16 +23,14 @@ qb_status qb_bench_own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, q
 /* A shape for each input, of rank -1 where --shapes gives none; the caller frees it. */
 static qb_status given_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, qb_shape **out) {
     const size_t n = (size_t)graph->n_inputs;
-    QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
-    QB_FREED const char **names = qb_alloc(cx, n, sizeof *names);
-    if (!shapes || !names) return cx->code;
+    QB_FREED qb_shape *shapes = QB_NEW(cx, qb_alloc(cx, n, sizeof *shapes));
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, n, sizeof *names));
     for (size_t i = 0; i < n; i++) {
         names[i] = graph->values[graph->inputs[i]].name;
         shapes[i].rank = -1;
     }
     QB_TRY(qb_shapes_parse(cx, "shapes", text, names, graph->n_inputs, shapes));
-    *out = shapes;
-    shapes = NULL;
+    *out = QB_MOVE(shapes);
     return QB_OK;
 }
 
@@ -49,17 +47,13 @@ qb_status qb_size_inputs(qb_ctx *cx, qb_graph *graph, const void *text) {
 
 qb_status qb_bench_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, int64_t batch,
                           qb_shape **out) {
-    qb_shape *shapes;
-    qb_status status = QB_OK;
+    QB_FREED qb_shape *shapes = NULL;
     QB_TRY(given_shapes(cx, graph, text, &shapes));
-    for (int32_t i = 0; i < graph->n_inputs && status == QB_OK; i++)
+    for (int32_t i = 0; i < graph->n_inputs; i++)
         if (shapes[i].rank < 0)
-            status = qb_bench_own_shape(cx, &graph->values[graph->inputs[i]], batch, &shapes[i]);
-    if (status == QB_OK)
-        *out = shapes;
-    else
-        qb_free(shapes);
-    return status;
+            QB_TRY(qb_bench_own_shape(cx, &graph->values[graph->inputs[i]], batch, &shapes[i]));
+    *out = QB_MOVE(shapes);
+    return QB_OK;
 }
 
 /* ---- inputs that are always the same ---- */
@@ -190,8 +184,7 @@ static qb_status load(qb_ctx *cx, const qb_pair *p, const char *name, size_t byt
 
 static qb_status load_named(qb_ctx *cx, const qb_engine *engine, const char *text, void **inputs) {
     const int32_t n = qb_engine_n_inputs(engine);
-    QB_FREED const char **names = qb_alloc(cx, (size_t)n, sizeof *names);
-    if (!names) return cx->code;
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *names));
     for (int32_t i = 0; i < n; i++) names[i] = qb_engine_input_name(engine, i);
     qb_pair p;
     while (qb_pair_next(&text, &p)) {
@@ -206,13 +199,11 @@ qb_status qb_bench_inputs(qb_ctx *cx, const qb_engine *engine, const char *text,
     const int32_t n = qb_engine_n_inputs(engine);
     qb_status status = QB_OK;
     qb_rng rng;
-    void **inputs = qb_alloc(cx, (size_t)n, sizeof *inputs);
-    if (!inputs) return cx->code;
+    void **inputs = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *inputs));
     qb_rng_seed(&rng, 1);
     for (int32_t i = 0; i < n; i++) {
         const qb_desc *desc = qb_engine_input(engine, i);
-        inputs[i] = qb_engine_buffer(cx, engine, qb_desc_bytes(desc));
-        if (!inputs[i]) QB_GO(cx->code);
+        QB_GO_NEW(cx, inputs[i] = qb_engine_buffer(cx, engine, qb_desc_bytes(desc)));
         fill(&rng, desc, inputs[i]);
     }
     QB_GO(load_named(cx, engine, text, inputs));

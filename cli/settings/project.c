@@ -90,8 +90,7 @@ static const char *const known_keys[] = {"model",
 /* *slot = copy of text, freeing what was there; text NULL leaves it alone. */
 static qb_status set(qb_ctx *cx, char **slot, const char *text) {
     if (!text) return QB_OK;
-    char *copy = qb_strdup(cx, text);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_strdup(cx, text));
     qb_free(*slot);
     *slot = copy;
     return QB_OK;
@@ -143,11 +142,9 @@ static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
     }
     if (sidecar->labels.n > 0) {
         qb_labels_release(&p->labels);
-        p->labels = sidecar->labels;
-        sidecar->labels = (qb_labels){0};
+        p->labels = QB_MOVE(sidecar->labels);
     } else {
-        p->absent_labels = sidecar->labels_path;
-        sidecar->labels_path = NULL;
+        p->absent_labels = QB_MOVE(sidecar->labels_path);
     }
     return QB_OK;
 }
@@ -156,8 +153,7 @@ static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
 static qb_status check_name(qb_ctx *cx, const qb_project *p, const char *key, const char *name,
                             const qb_graph *graph, const int32_t *value, int32_t n) {
     if (!name) return QB_OK;
-    QB_FREED const char **known = qb_alloc(cx, (size_t)n + 1, sizeof *known);
-    if (!known) return cx->code;
+    QB_FREED const char **known = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *known));
     for (int32_t i = 0; i < n; i++) {
         known[i] = graph->values[value[i]].name;
         if (strcmp(known[i], name) == 0) return QB_OK;
@@ -234,8 +230,7 @@ qb_status qb_project_read_model(qb_ctx *cx, const qb_project *project, const qb_
                           graph->n_outputs));
         QB_TRY(check_input(cx, &project->sidecar, graph));
     }
-    *out = graph;
-    graph = NULL;
+    *out = QB_MOVE(graph);
     return QB_OK;
 }
 
@@ -546,8 +541,7 @@ static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_proj
     if (p->config) QB_TRY(config_path(cx, p, common, "model", &p->model));
     QB_TRY(set(cx, &p->model, flags->model));
     if (!p->model) QB_TRY(find_model(cx, p));
-    p->stem = qb_path_stem(cx, p->model);
-    if (!p->stem) return cx->code;
+    QB_TRY_NEW(cx, p->stem = qb_path_stem(cx, p->model));
     QB_TRY(apply_sidecar(cx, p));
     QB_TRY(apply_config(cx, common, p));
     QB_TRY(apply_flags(cx, flags, data_is_calibration, p));
@@ -724,11 +718,10 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph
     }
     qb_image_release(&first);
     QB_FREED char *resizing =
-        out->resize == QB_RESIZE_NONE
-            ? qb_strdup(cx, "as they are")
-            : qb_format(cx, "resized (%s) to %d x %d", qb_resize_mode_text(out->resize),
-                        out->resize_width, out->resize_height);
-    if (!resizing) return cx->code;
+        QB_NEW(cx, out->resize == QB_RESIZE_NONE
+                       ? qb_strdup(cx, "as they are")
+                       : qb_format(cx, "resized (%s) to %d x %d", qb_resize_mode_text(out->resize),
+                                   out->resize_width, out->resize_height));
     qb_warn(cx,
             "no preprocessing is described for this model: assuming %s images %s, pixels %s; if "
             "FP32 accuracy looks wrong, edit " QB_CONFIG_NAME " ('qbench init' writes it)",

@@ -99,10 +99,9 @@ qb_status qb_profiles_parse(qb_ctx *cx, const qb_shape_flags *flags, const qb_gr
     QB_TRY(gather(cx, &flags->profiles, &g));
     if (g.n == 0) return QB_OK;
     const size_t n_inputs = (size_t)graph->n_inputs, n_shapes = (size_t)g.n * N_BOUNDS * n_inputs;
-    QB_FREED const char **names = qb_alloc(cx, n_inputs, sizeof *names);
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, n_inputs, sizeof *names));
     QB_FREED qb_profile *profiles =
-        qb_alloc(cx, 1, (size_t)g.n * sizeof *profiles + n_shapes * sizeof(qb_shape));
-    if (!names || !profiles) return cx->code;
+        QB_NEW(cx, qb_alloc(cx, 1, (size_t)g.n * sizeof *profiles + n_shapes * sizeof(qb_shape)));
     for (size_t i = 0; i < n_inputs; i++) names[i] = graph->values[graph->inputs[i]].name;
     qb_shape *next = (qb_shape *)(void *)(profiles + g.n);
     for (int32_t p = 0; p < g.n; p++) {
@@ -111,9 +110,8 @@ qb_status qb_profiles_parse(qb_ctx *cx, const qb_shape_flags *flags, const qb_gr
         QB_TRY(fill(cx, graph, batch, names, g.text[p], rows));
         profiles[p] = (qb_profile){rows[MIN], rows[OPT], rows[MAX]};
     }
-    *out = profiles;
+    *out = QB_MOVE(profiles);
     *n = g.n;
-    profiles = NULL;
     return QB_OK;
 }
 
@@ -125,9 +123,8 @@ qb_status qb_shapes_plan(qb_ctx *cx, const qb_engine *engine, const char *text, 
     if (profile >= n_profiles)
         return qb_fail(cx, QB_STATUS_INVALID, "--useProfile: the engine has %d profiles, got %lld",
                        (int)n_profiles, (long long)profile);
-    QB_FREED const char **names = qb_alloc(cx, (size_t)n, sizeof *names);
-    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
-    if (!names || !shapes) return cx->code;
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *names));
+    QB_FREED qb_shape *shapes = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *shapes));
     for (int32_t i = 0; i < n; i++) {
         names[i] = qb_engine_input_name(engine, i);
         shapes[i] = profile < 0 ? qb_engine_input(engine, i)->shape

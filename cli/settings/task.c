@@ -108,8 +108,7 @@ static qb_status set_ids(qb_ctx *cx, const place *p, const double *value, int32_
                          qb_detect_settings *out) {
     for (int32_t i = 0; i < n; i++)
         if (value[i] != trunc(value[i])) return bad(cx, p, "whole numbers");
-    int64_t *ids = qb_alloc(cx, (size_t)n, sizeof *ids);
-    if (!ids) return cx->code;
+    int64_t *ids = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *ids));
     for (int32_t i = 0; i < n; i++) ids[i] = (int64_t)value[i];
     qb_free(out->category_id);
     out->category_id = ids;
@@ -171,8 +170,7 @@ static qb_status sidecar_ids(qb_ctx *cx, const char *file, const json_t *object,
     const place p = {file, "category_ids"};
     const json_t *list = json_object_get(object, p.key);
     if (!list) return QB_OK;
-    QB_FREED double *value = qb_alloc(cx, IDS_MAX, sizeof *value);
-    if (!value) return cx->code;
+    QB_FREED double *value = QB_NEW(cx, qb_alloc(cx, IDS_MAX, sizeof *value));
     int32_t n = 0;
     QB_TRY(read_list(cx, file, p.key, list, value, IDS_MAX, &n));
     if (n > 0) QB_TRY(set_ids(cx, &p, value, n, out));
@@ -265,19 +263,17 @@ static qb_status sidecar_names(qb_ctx *cx, const json_t *list, qb_labels *out) {
     enum { NAMES_MAX = 1 << 16 };
     const size_t n = json_array_size(list);
     if (n == 0 || n > NAMES_MAX) return QB_OK;
-    QB_FREED const char **name = qb_alloc(cx, n, sizeof *name);
-    if (!name) return cx->code;
+    QB_FREED const char **name = QB_NEW(cx, qb_alloc(cx, n, sizeof *name));
     bool texts = true;
     for (size_t i = 0; i < n; i++) {
         name[i] = json_string_value(json_array_get(list, i));
         texts = texts && name[i];
     }
-    qb_status status = QB_OK;
     if (texts) {
         qb_labels_release(out);
-        status = qb_labels_from_names(cx, name, (int)n, out);
+        QB_TRY(qb_labels_from_names(cx, name, (int)n, out));
     }
-    return status;
+    return QB_OK;
 }
 
 static qb_status set_threshold(qb_ctx *cx, const char *file, double value, double *out) {
@@ -306,10 +302,7 @@ qb_status qb_task_from_sidecar(qb_ctx *cx, const qb_sidecar *sidecar, qb_task_se
                     sidecar->path, sidecar->task);
     } else if (json_is_object(detection) || json_is_object(segmentation)) /* what else is it for? */
         out->task = qb_task_find(json_is_object(detection) ? "detect" : "segment");
-    if (sidecar->output) {
-        out->output = qb_strdup(cx, sidecar->output);
-        if (!out->output) return cx->code;
-    }
+    if (sidecar->output) QB_TRY_NEW(cx, out->output = qb_strdup(cx, sidecar->output));
     if (json_is_object(detection))
         QB_TRY(sidecar_detection(cx, sidecar->path, detection, &out->detect));
     return sidecar_segmentation(cx, sidecar->path, segmentation, &out->segment);
@@ -364,8 +357,7 @@ static qb_status config_ids(qb_ctx *cx, const qb_config *config, qb_detect_setti
     const qb_config_node *list = qb_config_find(config, "detection.category_ids");
     const int size = list ? qb_config_size(list) : 0;
     if (size < 1) return QB_OK;
-    QB_FREED double *value = qb_alloc(cx, (size_t)size, sizeof *value);
-    if (!value) return cx->code;
+    QB_FREED double *value = QB_NEW(cx, qb_alloc(cx, (size_t)size, sizeof *value));
     int n = 0;
     QB_TRY(qb_config_doubles(cx, config, "detection.category_ids", value, size, &n));
     return set_ids(cx, &(place){"qbench.yaml", "category_ids"}, value, n, out);
@@ -375,20 +367,16 @@ static qb_status config_segmentation(qb_ctx *cx, const qb_config *config,
                                      qb_segment_settings *out) {
     const qb_config_node *list = qb_config_find(config, "segmentation.classes");
     const int n = list ? qb_config_size(list) : 0;
-    const char **name = qb_alloc(cx, (size_t)n, sizeof *name);
-    if (!name) return cx->code;
-    qb_status status = QB_OK;
-    for (int i = 0; i < n && status == QB_OK; i++) {
+    QB_FREED const char **name = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *name));
+    for (int i = 0; i < n; i++) {
         name[i] = qb_config_text(qb_config_at(list, i));
         if (!name[i])
-            status = qb_config_fail(cx, config, "segmentation.classes", "expected a list of names");
+            return qb_config_fail(cx, config, "segmentation.classes", "expected a list of names");
     }
-    if (status == QB_OK && n > 0) {
+    if (n > 0) {
         qb_labels_release(&out->classes);
-        status = qb_labels_from_names(cx, name, n, &out->classes);
+        QB_TRY(qb_labels_from_names(cx, name, n, &out->classes));
     }
-    qb_free(name);
-    QB_TRY(status);
     double threshold = out->threshold;
     QB_TRY(qb_config_double(cx, config, "segmentation.threshold", &threshold));
     return set_threshold(cx, "qbench.yaml", threshold, &out->threshold);

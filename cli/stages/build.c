@@ -81,8 +81,7 @@ qb_status qb_precision_refuse(qb_ctx *cx, const qb_command *command, const void 
     const char *asked = qb_precision_asked(flags);
     qb_precision parsed = {0};
     if (strcmp(asked, flags->precision) != 0) {
-        char *why = qb_format(cx, "the switches say %s", asked);
-        if (!why) return cx->code;
+        char *why = QB_NEW(cx, qb_format(cx, "the switches say %s", asked));
         const qb_status status = qb_options_refuse(cx, command, options, of_type, why);
         qb_free(why);
         QB_TRY(status);

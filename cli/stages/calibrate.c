@@ -152,23 +152,16 @@ static char *table_path(qb_ctx *cx, const qb_project *project) {
 
 qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                          qb_table **out) {
-    QB_FREED char *path = table_path(cx, project);
-    if (!path) return cx->code;
-    qb_table *table = NULL;
-    qb_status status = QB_OK;
+    QB_FREED char *path = QB_NEW(cx, table_path(cx, project));
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     if (!qb_path_exists(path))
-        QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND,
-                      "%s: no calibration for %s yet: run 'qbench calibrate --data PATH'", path,
-                      project->model));
-    QB_GO(qb_table_load(cx, path, &table));
-    status = qb_table_check_model(cx, table, project->model, graph->hash);
-    if (status != QB_OK) qb_wrap(cx, "%s", path);
-out:
-    if (status == QB_OK)
-        *out = table;
-    else
-        qb_table_free(table);
-    return status;
+        return qb_fail(cx, QB_STATUS_NOTFOUND,
+                       "%s: no calibration for %s yet: run 'qbench calibrate --data PATH'", path,
+                       project->model);
+    QB_TRY(qb_table_load(cx, path, &table));
+    QB_TRY_WRAP(cx, qb_table_check_model(cx, table, project->model, graph->hash), "%s", path);
+    *out = QB_MOVE(table);
+    return QB_OK;
 }
 
 void qb_stage_check_preparation(qb_ctx *cx, const qb_project *project, const qb_table *table) {

@@ -99,15 +99,13 @@ static qb_status settle(qb_ctx *cx, const qb_project *project, const qb_shape *s
 qb_status qb_candidates_settle(qb_ctx *cx, const qb_project *project,
                                const qb_loader_options *loader, qb_candidates *c) {
     const int64_t batch = project->batch > 0 ? project->batch : 1;
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < c->n && status == QB_OK; i++) {
-        qb_probe probe;
+    for (int32_t i = 0; i < c->n; i++) {
+        QB_RELEASED(qb_probe_release) qb_probe probe = {0};
         if (c->of[i].kind != QB_PRECISION_BEST) continue;
         QB_TRY(qb_probe_load(cx, c->graph, loader, batch, &probe));
-        status = settle(cx, project, probe.shape, i, c);
-        qb_probe_release(&probe);
+        QB_TRY(settle(cx, project, probe.shape, i, c));
     }
-    return status;
+    return QB_OK;
 }
 
 /* What a row of a file is called: the file's name, or its path where another row has that name. */
@@ -184,8 +182,7 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
                                qb_candidates *c) {
     qb_precision precision = qb_stage_precision(project);
     const char *where = qb_precision_where(text);
-    const char *path = keep(c, qb_format(cx, "%.*s", (int)(where - text), text));
-    if (!path) return cx->code;
+    const char *path = QB_NEW(cx, keep(c, qb_format(cx, "%.*s", (int)(where - text), text)));
     const bool is_engine = qb_precision_names_engine(path);
     if (is_engine && *where)
         return qb_fail(cx, QB_STATUS_USAGE,
@@ -212,11 +209,10 @@ qb_status qb_candidates_collect(qb_ctx *cx, const qb_project *project, const cha
                                 int32_t n, qb_candidates *c) {
     bool on_device = false;
     QB_TRY(qb_stage_load(cx, project, NULL, &c->graph, NULL));
-    c->quantized = qb_alloc(cx, (size_t)n, sizeof(qb_graph *));
-    c->item = qb_alloc(cx, (size_t)n, sizeof *c->item);
-    c->of = qb_alloc(cx, (size_t)n, sizeof *c->of);
-    c->text = qb_alloc(cx, (size_t)n * TEXTS_EACH, sizeof *c->text);
-    if (!c->quantized || !c->item || !c->of || !c->text) return cx->code;
+    QB_TRY_NEW(cx, c->quantized = qb_alloc(cx, (size_t)n, sizeof(qb_graph *)));
+    QB_TRY_NEW(cx, c->item = qb_alloc(cx, (size_t)n, sizeof *c->item));
+    QB_TRY_NEW(cx, c->of = qb_alloc(cx, (size_t)n, sizeof *c->of));
+    QB_TRY_NEW(cx, c->text = qb_alloc(cx, (size_t)n * TEXTS_EACH, sizeof *c->text));
     for (int32_t i = 0; i < n; i++) QB_TRY(add_precision(cx, project, precision[i], c));
     for (int32_t i = 0; i < c->n; i++)
         on_device = on_device || qb_backends_name_device(c->item[i].spec.backends);

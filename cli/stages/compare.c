@@ -51,8 +51,7 @@ static qb_status resolve_auto(qb_ctx *cx, const qb_table *table, qb_run *run) {
             qb_run_layer *layer = &row->layer[i];
             const qb_table_entry *entry = qb_table_find(table, layer->value);
             if (!entry) continue;
-            char *method = qb_strdup(cx, method_behind(table, entry, automatic));
-            if (!method) return cx->code;
+            char *method = QB_NEW(cx, qb_strdup(cx, method_behind(table, entry, automatic)));
             qb_free(layer->method);
             layer->method = method;
         }
@@ -79,9 +78,8 @@ qb_status qb_compare_batches(qb_ctx *cx, const char *text, int64_t *batches, int
 
 int64_t qb_stage_outputs(const qb_graph *graph) {
     const qb_value *value = &graph->values[graph->outputs[0]];
-    int64_t n = 1;
     if (qb_output_kind_of(value->dtype, &value->shape) != QB_OUTPUT_CLASSES) return 0;
-    for (int32_t i = 1; i < value->shape.rank; i++) n *= value->shape.dim[i];
+    const int64_t n = qb_shape_span(&value->shape, 1, value->shape.rank);
     return n > 1 ? n : 0;
 }
 
@@ -229,8 +227,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     }
     run->model_hash = c->graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
-    run->dataset = qb_strdup(cx, data);
-    if (!run->dataset) return cx->code;
+    QB_TRY_NEW(cx, run->dataset = qb_strdup(cx, data));
     QB_TRY(warn_of_content(cx, c, table, run));
     QB_TRY(describe_part(cx, qb_project_split(project, data, true), run));
     run->decoder = qb_strdup(cx, strcmp(decoder, "cpu") == 0 ? "" : decoder);

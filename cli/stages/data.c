@@ -167,7 +167,6 @@ qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *g
         QB_TRY(image_size(cx, project, graph, loader));
     }
     bound_memory(loader);
-    *dataset = opened;
-    opened = NULL;
+    *dataset = QB_MOVE(opened);
     return QB_OK;
 }

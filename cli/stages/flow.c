@@ -59,8 +59,7 @@ static qb_status add_precision(qb_ctx *cx, qb_hasher *hasher, const char *text) 
 
 static qb_status add_artifact(qb_ctx *cx, qb_hasher *hasher, const qb_project *p,
                               const char *suffix) {
-    QB_FREED char *path = qb_project_artifact(cx, p, suffix);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, p, suffix));
     return qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
 }
 
@@ -122,8 +121,7 @@ static qb_status record_load(qb_flow *f) {
     char *text;
     size_t size;
     f->record = NULL;
-    f->record_path = qb_project_file(f->cx, f->project, QB_FLOW_RECORD);
-    if (!f->record_path) return f->cx->code;
+    QB_TRY_NEW(f->cx, f->record_path = qb_project_file(f->cx, f->project, QB_FLOW_RECORD));
     if (qb_file_read(f->cx, f->record_path, RECORD_MAX, &text, &size) == QB_OK) {
         json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
         const char *schema = json_string_value(json_object_get(root, "schema"));

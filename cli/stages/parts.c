@@ -55,26 +55,21 @@ static void add_ranges(qb_hasher *hasher, const qb_table *table) {
 static qb_status add_rows(const facts *f, qb_part *part) {
     QB_RELEASED(qb_strbuf_release) qb_strbuf names = {0};
     QB_RELEASED(qb_hasher_free_at) qb_hasher *hasher = NULL;
-    char *text;
+    QB_FREED char *text = NULL;
     QB_TRY(qb_hasher_create(f->cx, &hasher));
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < f->candidates->n && status == QB_OK; i++) {
+    for (int32_t i = 0; i < f->candidates->n; i++) {
         const qb_candidate *c = &f->candidates->item[i];
         qb_strbuf_addf(&names, "%s%s", i ? ", " : "", c->precision);
         qb_hasher_string(hasher, c->calibration ? c->calibration : "");
         qb_hasher_update(hasher, c->graph->hash.byte, sizeof c->graph->hash.byte);
-        if (c->file) status = qb_fingerprint_content(f->cx, hasher, c->file);
+        if (c->file) QB_TRY(qb_fingerprint_content(f->cx, hasher, c->file));
     }
     /* Other ranges may be of the same data: by another preprocessing, or merged otherwise. */
     const qb_stage_source *const source[] = {&f->candidates->plain, &f->candidates->recovered};
     for (int k = 0; k < 2; k++)
         if (source[k]->table) add_ranges(hasher, source[k]->table);
-    if (status == QB_OK) status = qb_strbuf_take(f->cx, &names, &text);
-    if (status == QB_OK) {
-        status = add_hashed(f->cx, part, "rows", text, qb_hasher_digest(hasher));
-        qb_free(text);
-    }
-    return status;
+    QB_TRY(qb_strbuf_take(f->cx, &names, &text));
+    return add_hashed(f->cx, part, "rows", text, qb_hasher_digest(hasher));
 }
 
 /* What the sidecar and qbench.yaml say of the task, and options of the command line. */
@@ -171,14 +166,11 @@ static qb_status warn_of_all(qb_ctx *cx, const qb_part *part, int64_t shared, qb
 
 qb_status qb_stage_merge(qb_ctx *cx, const qb_part *part, int32_t n, qb_run **out) {
     int64_t shared;
-    qb_run *run;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
     QB_TRY(qb_parts_merge(cx, part, n, &run, &shared));
-    const qb_status status = warn_of_all(cx, part, shared, run);
-    if (status == QB_OK)
-        *out = run;
-    else
-        qb_run_free(run);
-    return status;
+    QB_TRY(warn_of_all(cx, part, shared, run));
+    *out = QB_MOVE(run);
+    return QB_OK;
 }
 
 /* The parts of the other processes, which the first one waits for before it measures latency. */

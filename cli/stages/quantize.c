@@ -2,7 +2,6 @@
 #include "cli/stages/stages_internal.h"
 #include "engine/backends.h"
 #include "search/fastest.h"
-#include "search/plan_choice.h"
 
 qb_precision qb_stage_precision(const qb_project *project) {
     return (qb_precision){.kind = QB_PRECISION_INT8,

@@ -25,8 +25,7 @@ static qb_status load(qb_ctx *cx, const qb_project *project, const char *path, q
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_onnx_load(cx, path, &graph));
     QB_TRY(qb_optimize(cx, graph, &options, NULL));
-    *out = graph;
-    graph = NULL;
+    *out = QB_MOVE(graph);
     return QB_OK;
 }
 
@@ -76,8 +75,7 @@ qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph
     QB_GO(qb_calibration_describe(cx, project, result.table));
     QB_GO(save(cx, project, graph, &result));
     unlink(part);
-    *out = result;
-    result = (qb_recovered){0};
+    *out = QB_MOVE(result);
 out:
     if (status == QB_STATUS_CANCELLED && qb_path_exists(part))
         qb_warn(cx,

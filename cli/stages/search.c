@@ -51,8 +51,7 @@ static qb_status content_of(qb_ctx *cx, const qb_loader_options *loader, qb_hash
                             qb_hash *scored) {
     const int64_t n = qb_dataset_count(loader->dataset);
     qb_loader_progress all = {0};
-    QB_FREED qb_hash *hash = qb_alloc(cx, (size_t)n + 1, sizeof *hash);
-    if (!hash) return cx->code;
+    QB_FREED qb_hash *hash = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *hash));
     for (int64_t i = 0; i < n; i++) {
         QB_TRY(qb_check_cancel(cx));
         if (qb_loader_sample_hash(cx, loader, i, &hash[i]) == QB_OK) {
@@ -121,16 +120,14 @@ static qb_status add_way(qb_ctx *cx, const qb_project *project, const char *text
 /* The words between commas. */
 static qb_status collect_ways(qb_ctx *cx, const qb_project *project, const char *list,
                               qb_build_spec *spec, qb_searched *s) {
-    s->source = qb_alloc(cx, WAYS_MAX, sizeof *s->source);
-    s->way = qb_alloc(cx, WAYS_MAX, sizeof *s->way);
-    s->name = qb_alloc(cx, WAYS_MAX, sizeof *s->name);
-    if (!s->source || !s->way || !s->name) return cx->code;
+    QB_TRY_NEW(cx, s->source = qb_alloc(cx, WAYS_MAX, sizeof *s->source));
+    QB_TRY_NEW(cx, s->way = qb_alloc(cx, WAYS_MAX, sizeof *s->way));
+    QB_TRY_NEW(cx, s->name = qb_alloc(cx, WAYS_MAX, sizeof *s->name));
     for (const char *at = list;;) {
         const size_t n = strcspn(at, ",");
         if (s->n_ways == WAYS_MAX)
             return qb_fail(cx, QB_STATUS_USAGE, "--precision: at most %d", WAYS_MAX);
-        char *text = qb_format(cx, "%.*s", (int)n, at);
-        if (!text) return cx->code;
+        char *text = QB_NEW(cx, qb_format(cx, "%.*s", (int)n, at));
         const qb_status status = add_way(cx, project, text, spec, s);
         qb_free(text);
         QB_TRY(status);
@@ -144,8 +141,7 @@ static qb_status create_space(qb_ctx *cx, const qb_project *project, qb_build_sp
                               const qb_loader_options *loader, qb_searched *s) {
     qb_probe probe;
     QB_TRY(qb_probe_load(cx, s->graph, loader, project->batch > 0 ? project->batch : 1, &probe));
-    s->shapes = probe.shape;
-    probe.shape = NULL;
+    s->shapes = QB_MOVE(probe.shape);
     qb_probe_release(&probe);
     spec.input_shapes = s->shapes;
     spec.check = false; /* the engine that is taken is checked */
@@ -162,8 +158,7 @@ static qb_status run(qb_ctx *cx, const qb_project *project, const qb_search_sett
                                  .compare = *compare,
                                  .limits = settings->limits,
                                  .time_budget_s = settings->time_budget_s};
-    char *path = qb_project_artifact(cx, project, "search.part");
-    if (!path) return cx->code;
+    char *path = QB_NEW(cx, qb_project_artifact(cx, project, "search.part"));
     qb_status status = qb_journal_open(cx, path, origin_json(cx, project, s, &compare->loader),
                                        settings->resume, &options.journal);
     if (status == QB_OK && qb_journal_taken(options.journal) > 0)
@@ -189,16 +184,14 @@ qb_status qb_stage_search(qb_ctx *cx, const qb_project *project, const qb_search
     QB_TRY(collect_ways(cx, project, settings->precisions, &spec, &s));
     c.plain.table = s.source->table; /* which data to score on, where nobody says */
     QB_TRY(qb_compare_data(cx, project, &c, &data));
-    s.data = qb_strdup(cx, data);
-    if (!s.data) return cx->code;
+    QB_TRY_NEW(cx, s.data = qb_strdup(cx, data));
     QB_TRY(qb_stage_data(cx, project, s.graph, data, qb_project_split(project, data, true),
                          &dataset, &compare.loader));
     QB_TRY(qb_compare_truth(cx, project, data, dataset, &targets));
     compare.targets = targets;
     QB_TRY(create_space(cx, project, spec, &compare.loader, &s));
     QB_TRY(run(cx, project, settings, &compare, &s));
-    *out = s;
-    s = (qb_searched){0};
+    *out = QB_MOVE(s);
     return QB_OK;
 }
 

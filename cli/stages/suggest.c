@@ -95,8 +95,7 @@ static qb_status fill_row(qb_ctx *cx, const json_t *root, qb_run_row *row) {
 }
 
 qb_status qb_compare_suggest(qb_ctx *cx, const qb_project *project, qb_run *run) {
-    QB_FREED char *path = qb_project_artifact(cx, project, "search.json");
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, qb_project_artifact(cx, project, "search.json"));
     json_auto_t *root = path ? load_search(cx, run, path) : NULL;
     for (int32_t r = 0; root && r < run->n_rows; r++)
         if (run->row[r].n_layers > 0) QB_TRY(fill_row(cx, root, &run->row[r]));

@@ -26,8 +26,7 @@ static qb_status class_of(qb_ctx *cx, const qb_dataset *dataset, const char *fol
 
 static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset, const char *folder, size_t number,
                             const qb_labels *labels, qb_names *files) {
-    char *path = qb_path_join(cx, dataset->root, folder);
-    if (!path) return cx->code;
+    char *path = QB_NEW(cx, qb_path_join(cx, dataset->root, folder));
     const qb_scan_kind kind = dataset->has_tensors ? QB_SCAN_TENSORS : QB_SCAN_IMAGES;
     qb_status status = qb_scan_folder(cx, path, kind, dataset->arena, files);
     qb_free(path);

@@ -55,8 +55,7 @@ static qb_status add_image(qb_ctx *cx, qb_dataset *dataset, const qb_coco_image 
 static qb_status coco_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
     (void)labels; /* categories have names of their own */
     QB_TRY(find_images(cx, dataset));
-    qb_coco *truth = qb_alloc(cx, 1, sizeof *truth);
-    if (!truth) return cx->code;
+    qb_coco *truth = QB_NEW(cx, qb_alloc(cx, 1, sizeof *truth));
     dataset->truth = truth;
     QB_TRY(qb_coco_load(cx, dataset->path, truth));
     for (int32_t i = 0; i < truth->n_images; i++)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/sort.h"
 #include "datasets/datasets_internal.h"
 
 enum { COLUMNS = 256 };
@@ -140,16 +141,11 @@ static qb_status add_row(table *t, const cells *row) {
         return qb_fail(t->cx, QB_STATUS_FORMAT, "line %d: %d fields, expected %d", t->line, row->n,
                        (t->path > t->label ? t->path : t->label) + 1);
     if (t->dataset->n == 0) QB_TRY(find_root(t, row->cell[t->path]));
-    const char *name =
-        qb_arena_format(t->cx, t->dataset->arena, "%s%s", row->cell[t->path], t->suffix);
-    if (!name) return t->cx->code;
+    const char *name = QB_NEW(
+        t->cx, qb_arena_format(t->cx, t->dataset->arena, "%s%s", row->cell[t->path], t->suffix));
     QB_TRY(qb_grow(t->cx, &t->text, &t->capacity, t->n + 1, sizeof *t->text));
     t->text[t->n++] = t->label < 0 ? NULL : row->cell[t->label];
     return qb_dataset_add(t->cx, t->dataset, name, 0, -1);
-}
-
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static bool is_number(const char *text) {
@@ -162,12 +158,12 @@ static qb_status number_names(table *t) {
     size_t kept = 0;
     if (!name) return t->cx->code;
     memcpy(name, t->text, t->n * sizeof *name);
-    qsort(name, t->n, sizeof *name, by_text);
+    qsort(name, t->n, sizeof *name, qb_by_text);
     for (size_t i = 0; i < t->n; i++)
         if (kept == 0 || strcmp(name[kept - 1], name[i]) != 0) name[kept++] = name[i];
     for (size_t i = 0; i < t->n; i++)
         t->dataset->sample[i].label =
-            (int32_t)((char **)bsearch(&t->text[i], name, kept, sizeof *name, by_text) - name);
+            (int32_t)((char **)bsearch(&t->text[i], name, kept, sizeof *name, qb_by_text) - name);
     t->dataset->n_classes = (int32_t)kept;
     return QB_OK;
 }

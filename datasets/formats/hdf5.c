@@ -226,8 +226,7 @@ static qb_status add_rows(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_la
     const int64_t ask[QB_APART_ASK] = {ASK_LABELS};
     QB_FREED int64_t *label = NULL;
     if (s->found.has_labels) {
-        label = qb_alloc(cx, (size_t)n, sizeof *label);
-        if (!label) return cx->code;
+        QB_TRY_NEW(cx, label = qb_alloc(cx, (size_t)n, sizeof *label));
         QB_TRY(qb_apart_ask(cx, s->apart, ask, label, (size_t)n * sizeof *label));
     }
     return qb_dataset_add_rows(cx, dataset, (int64_t)n, label, labels);
@@ -235,8 +234,7 @@ static qb_status add_rows(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_la
 
 static qb_status hdf5_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
     static const int64_t ask[QB_APART_ASK] = {ASK_OPEN};
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    state *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     dataset->state = s;
     s->path = dataset->path;
     s->images = dataset->images;
@@ -285,16 +283,12 @@ static qb_status hdf5_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sampl
     state *s = dataset->state;
     const qb_h5_rows *r = &s->found.column[0].rows;
     const hsize_t channels = channels_of(r);
-    qb_image image;
+    QB_RELEASED(qb_image_release) qb_image image = {0};
     QB_TRY(qb_image_create(cx, sample->name, (int64_t)r->dim[2], (int64_t)r->dim[1], (int)channels,
                            &image));
-    qb_status status = read_row(cx, s, 0, sample, image.pixel);
-    if (status != QB_OK) {
-        qb_image_release(&image);
-        return status;
-    }
+    QB_TRY(read_row(cx, s, 0, sample, image.pixel));
     *hash = qb_hash_bytes(image.pixel, (size_t)(r->dim[1] * r->dim[2] * channels));
-    *out = image;
+    *out = QB_MOVE(image);
     return QB_OK;
 }
 

@@ -55,8 +55,7 @@ static qb_status add_line(lines *l, char *line) {
     if (label > l->highest) l->highest = label;
     l->any = true;
     l->labelled = label_text != NULL;
-    const char *name = qb_arena_strdup(l->cx, l->dataset->arena, line);
-    if (!name) return l->cx->code;
+    const char *name = QB_NEW(l->cx, qb_arena_strdup(l->cx, l->dataset->arena, line));
     return qb_dataset_add(l->cx, l->dataset, name, 0, label);
 }
 

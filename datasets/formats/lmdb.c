@@ -137,8 +137,7 @@ static qb_status start(qb_shard *s, database **out) {
     if (!all) *s->own = all = qb_alloc(s->cx, 1, sizeof *all);
     if (!all) return s->cx->code;
     QB_TRY(qb_grow(s->cx, &all->of, &all->capacity, (size_t)s->number + 1, sizeof *all->of));
-    database *d = qb_alloc(s->cx, 1, sizeof *d);
-    if (!d) return s->cx->code;
+    database *d = QB_NEW(s->cx, qb_alloc(s->cx, 1, sizeof *d));
     all->of[all->n++] = d;
     d->path = s->path;
     d->size = s->size;

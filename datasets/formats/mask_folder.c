@@ -45,8 +45,7 @@ static qb_status mask_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labe
     if (!dataset->root) return cx->code;
     QB_TRY(qb_dataset_add_folder(cx, dataset, QB_SCAN_IMAGES));
     for (size_t i = 0; i < dataset->n; i++) {
-        char *path = mask_path(cx, dataset, dataset->sample[i].name);
-        if (!path) return cx->code;
+        char *path = QB_NEW(cx, mask_path(cx, dataset, dataset->sample[i].name));
         if (!qb_path_exists(path))
             qb_fail(cx, QB_STATUS_NOTFOUND, "image %s has no mask %s", dataset->sample[i].name,
                     path);
@@ -59,11 +58,10 @@ static qb_status mask_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labe
 
 static qb_status mask_folder_read_mask(qb_ctx *cx, const qb_dataset *dataset,
                                        const qb_sample *sample, qb_image *out) {
-    QB_FREED char *path = mask_path(cx, dataset, sample->name);
-    if (!path) return cx->code;
+    QB_FREED char *path = QB_NEW(cx, mask_path(cx, dataset, sample->name));
     QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(cx, path, &map));
-    return qb_png_decode_indices(cx, path, map.data, map.size, out);
+    return qb_png_decode(cx, path, map.data, map.size, true, out);
 }
 
 const qb_dataset_format qb_format_mask_folder = {

@@ -69,8 +69,7 @@ static qb_status find_labels(qb_ctx *cx, const state *s, const qb_tensor **out) 
 /* As 64-bit numbers in new memory; the elements in the file are not aligned. */
 static qb_status copy_labels(qb_ctx *cx, const qb_tensor *labels, int64_t n, int64_t **out) {
     const size_t size = qb_dtype_size(labels->desc.dtype);
-    *out = qb_alloc(cx, (size_t)n, sizeof **out);
-    if (!*out) return cx->code;
+    QB_TRY_NEW(cx, *out = qb_alloc(cx, (size_t)n, sizeof **out));
     for (int64_t i = 0; i < n; i++) {
         uint64_t aligned = 0;
         memcpy(&aligned, (const uint8_t *)labels->data + (size_t)i * size, size);
@@ -80,8 +79,7 @@ static qb_status copy_labels(qb_ctx *cx, const qb_tensor *labels, int64_t n, int
 }
 
 static qb_status numpy_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    state *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     dataset->state = s;
     int64_t n;
     QB_FREED int64_t *label = NULL;

@@ -42,30 +42,24 @@ static qb_status sample_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_la
 /* Moves what one file holds into the sample; a file with one tensor names it. */
 static qb_status add_file(qb_ctx *cx, const char *folder, const char *name, qb_tensors *out) {
     QB_RELEASED(qb_tensors_release) qb_tensors file = {0};
-    char *path = qb_path_join(cx, folder, name);
-    qb_status status = path ? qb_tensor_file_read(cx, path, &file) : cx->code;
-    qb_free(path);
-    if (status == QB_OK && file.n == 1 && !file.item[0].name) {
-        file.item[0].name = qb_path_stem(cx, name);
-        if (!file.item[0].name) status = cx->code;
-    }
-    if (status == QB_OK && out->n + file.n > QB_INPUTS_MAX)
-        status =
-            qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d tensors in a sample", QB_INPUTS_MAX);
-    if (status == QB_OK) {
-        memcpy(out->item + out->n, file.item, (size_t)file.n * sizeof *file.item);
-        out->n += file.n;
-        file.n = 0;
-    }
-    return status;
+    QB_FREED char *path = QB_NEW(cx, qb_path_join(cx, folder, name));
+    QB_TRY(qb_tensor_file_read(cx, path, &file));
+    if (file.n == 1 && !file.item[0].name)
+        QB_TRY_NEW(cx, file.item[0].name = qb_path_stem(cx, name));
+    if (out->n + file.n > QB_INPUTS_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d tensors in a sample",
+                       QB_INPUTS_MAX);
+    memcpy(out->item + out->n, file.item, (size_t)file.n * sizeof *file.item);
+    out->n += file.n;
+    file.n = 0;
+    return QB_OK;
 }
 
 static qb_status sample_folder_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                                     qb_tensors *out) {
     QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
     QB_RELEASED(qb_names_release) qb_names files = {0};
-    QB_FREED char *folder = qb_path_join(cx, dataset->root, sample->name);
-    if (!folder) return cx->code;
+    QB_FREED char *folder = QB_NEW(cx, qb_path_join(cx, dataset->root, sample->name));
     QB_TRY(qb_arena_create(cx, &arena));
     QB_TRY(qb_scan_folder(cx, folder, QB_SCAN_TENSORS, arena, &files));
     for (size_t i = 0; i < files.n; i++) QB_TRY(add_file(cx, folder, files.name[i], out));

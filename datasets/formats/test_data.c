@@ -46,8 +46,7 @@ static qb_status test_data_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels
 static qb_status test_data_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                                 qb_tensors *out) {
     for (int32_t i = 0;; i++) {
-        char *path = qb_format(cx, "%s/%s/input_%d.pb", dataset->root, sample->name, i);
-        if (!path) return cx->code;
+        char *path = QB_NEW(cx, qb_format(cx, "%s/%s/input_%d.pb", dataset->root, sample->name, i));
         const bool there = qb_path_exists(path);
         qb_tensors one = {0};
         qb_status status = there || i == 0 ? qb_tensor_file_read(cx, path, &one) : QB_OK;

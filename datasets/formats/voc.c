@@ -31,16 +31,14 @@ static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name) {
 
 /* Names without extension, one a line (and perhaps a number behind it). */
 static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, char *text) {
-    qb_status status = QB_OK;
     char *rest = NULL;
-    for (char *line = strtok_r(text, "\r\n", &rest); line && status == QB_OK;
-         line = strtok_r(NULL, "\r\n", &rest)) {
+    for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
         const int n = (int)strcspn(line, " \t");
-        const char *name = qb_arena_format(cx, dataset->arena, "%.*s.jpg", n, line);
         if (n == 0) continue;
-        status = name ? add_sample(cx, dataset, name) : cx->code;
+        QB_TRY(add_sample(cx, dataset,
+                          QB_NEW(cx, qb_arena_format(cx, dataset->arena, "%.*s.jpg", n, line))));
     }
-    return status;
+    return QB_OK;
 }
 
 static qb_status voc_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {

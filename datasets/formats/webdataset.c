@@ -40,11 +40,10 @@ typedef struct group {
 } group;
 
 static qb_status end_group(qb_shard *s, group *g, unused *u) {
-    qb_status status = QB_OK;
-    if (g->any && g->image[0] != '\0') status = qb_shard_add(s, g->image, g->at, g->size, g->label);
+    if (g->any && g->image[0] != '\0') QB_TRY(qb_shard_add(s, g->image, g->at, g->size, g->label));
     if (g->any && g->image[0] == '\0' && g->label >= 0) count(&u->alone, g->key);
     *g = (group){.label = -1};
-    return status;
+    return QB_OK;
 }
 
 /* A class's number or name; -1: it is none. */

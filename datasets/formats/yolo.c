@@ -100,11 +100,10 @@ static qb_status add_sample(qb_ctx *cx, qb_dataset *dataset, const char *name, i
 static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset) {
     QB_RELEASED(qb_names_release) qb_names names = {0};
     const int32_t classes = dataset->truth->n_categories;
-    qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &names);
-    for (size_t i = 0; i < names.n && status == QB_OK; i++)
-        status = add_sample(cx, dataset, names.name[i], classes);
-    if (status == QB_OK) qb_scan_tell_others(cx, dataset, &names);
-    return status;
+    QB_TRY(qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &names));
+    for (size_t i = 0; i < names.n; i++) QB_TRY(add_sample(cx, dataset, names.name[i], classes));
+    qb_scan_tell_others(cx, dataset, &names);
+    return QB_OK;
 }
 
 /* A file with a path a line, relative to its folder (also with "./" before it). */
@@ -114,22 +113,19 @@ static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, const char *path) {
     QB_FREED char *text = NULL;
     size_t n;
     QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &n));
-    qb_status status = QB_OK;
-    for (char *line = strtok_r(text, "\r\n", &rest); line && status == QB_OK;
-         line = strtok_r(NULL, "\r\n", &rest)) {
+    for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
         if (strncmp(line, "./", 2) == 0) line += 2;
-        const char *name = qb_arena_strdup(cx, dataset->arena, line);
-        status = name ? add_sample(cx, dataset, name, classes) : cx->code;
+        const char *name = QB_NEW(cx, qb_arena_strdup(cx, dataset->arena, line));
+        QB_TRY(add_sample(cx, dataset, name, classes));
     }
-    return status;
+    return QB_OK;
 }
 
 /* The folder that `path` and `val` of the settings name: relative to the file, else to what `path`
  * says, else to the folder of the file alone (the data were moved with it). */
 static qb_status open_settings(qb_ctx *cx, qb_dataset *dataset, const qb_config *config) {
     const char *root = "", *val = NULL;
-    char *folder = qb_path_dir(cx, dataset->path);
-    if (!folder) return cx->code;
+    char *folder = QB_NEW(cx, qb_path_dir(cx, dataset->path));
     qb_status status = qb_config_string(cx, config, "path", &root);
     if (status == QB_OK) status = qb_config_string(cx, config, "val", &val);
     if (status == QB_OK && !val)
@@ -149,8 +145,7 @@ static qb_status open_settings(qb_ctx *cx, qb_dataset *dataset, const qb_config 
     QB_TRY(status);
     QB_TRY(add_names(cx, config, dataset->truth));
     const bool is_dir = qb_path_is_dir(place);
-    char *above = is_dir ? qb_strdup(cx, place) : qb_path_dir(cx, place);
-    if (!above) return cx->code;
+    char *above = QB_NEW(cx, is_dir ? qb_strdup(cx, place) : qb_path_dir(cx, place));
     dataset->root = qb_arena_strdup(cx, dataset->arena, above);
     qb_free(above);
     if (!dataset->root) return cx->code;
@@ -170,8 +165,7 @@ static qb_status yolo_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *lab
     }
     if (!is_folder(dataset->path, images))
         return qb_fail(cx, QB_STATUS_NOTFOUND, "no images with labels");
-    dataset->root = qb_arena_strdup(cx, dataset->arena, images);
-    if (!dataset->root) return cx->code;
+    QB_TRY_NEW(cx, dataset->root = qb_arena_strdup(cx, dataset->arena, images));
     QB_TRY(find_names(cx, dataset));
     return add_folder(cx, dataset);
 }

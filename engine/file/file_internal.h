@@ -84,6 +84,8 @@ qb_status qb_file_tail_put(qb_ctx *cx, const qb_engine *engine, qb_strbuf *out);
 qb_status qb_file_tail_get(qb_ctx *cx, const char *path, const void *bytes, size_t size,
                            qb_engine *engine);
 
+/* engine/file/fit.c: the text of a key; "?": none. */
+const char *qb_file_tag(const json_t *tags, const char *key);
 /* engine/file/fit.c: the command that builds the file of these tags; new memory. */
 char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags);
 /* engine/file/fit.c: may a file with these tags be used here (on the device of that number)? *same:

@@ -18,7 +18,7 @@ void qb_engine_processor(char *text, size_t n) {
     if (!text[0]) snprintf(text, n, "portable");
 }
 
-static const char *text_of(const json_t *tags, const char *key) {
+const char *qb_file_tag(const json_t *tags, const char *key) {
     const char *text = json_string_value(json_object_get(tags, key));
     return text ? text : "?";
 }
@@ -37,9 +37,9 @@ char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
     qb_strbuf out = {0};
     char *command = NULL;
     qb_strbuf_add(&out, "qbench build --model ");
-    qb_shell_add_word(&out, QB_SHOWN(text_of(tags, "model")));
+    qb_shell_add_word(&out, QB_SHOWN(qb_file_tag(tags, "model")));
     qb_strbuf_add(&out, " --precision ");
-    qb_shell_add_word(&out, QB_SHOWN(text_of(tags, "precision")));
+    qb_shell_add_word(&out, QB_SHOWN(qb_file_tag(tags, "precision")));
     /* Options that only a hand could have written are left out. */
     if (more && *more && qb_shell_is_words(more)) qb_strbuf_addf(&out, " %s", more);
     qb_strbuf_add(&out, " --saveEngine=");
@@ -50,8 +50,7 @@ char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
 /* Both sides, and the command that builds the same engine here. */
 static qb_status misfit(qb_ctx *cx, const char *path, const json_t *tags, const machine *built,
                         const machine *here, const char *way_out) {
-    QB_FREED char *command = qb_file_command(cx, path, tags);
-    if (!command) return cx->code;
+    QB_FREED char *command = QB_NEW(cx, qb_file_command(cx, path, tags));
     qb_status status = qb_fail(cx, QB_STATUS_MISMATCH,
                                "%s: built by qbench %s for '%s'; this is qbench %s on '%s': "
                                "build it here with '%s', or there with %s",
@@ -90,10 +89,10 @@ static qb_status describe(qb_ctx *cx, const char *version, const char *libraries
 static qb_status describe_built(qb_ctx *cx, const json_t *tag, bool device, bool host,
                                 machine *out) {
     qb_device_identity identity;
-    snprintf(identity.hardware, sizeof identity.hardware, "%s", text_of(tag, "device"));
-    snprintf(identity.software, sizeof identity.software, "%s", text_of(tag, "driver"));
-    return describe(cx, text_of(tag, "qbench"), text_of(tag, "libraries"),
-                    text_of(tag, "processor"), device ? &identity : NULL, host, out);
+    snprintf(identity.hardware, sizeof identity.hardware, "%s", qb_file_tag(tag, "device"));
+    snprintf(identity.software, sizeof identity.software, "%s", qb_file_tag(tag, "driver"));
+    return describe(cx, qb_file_tag(tag, "qbench"), qb_file_tag(tag, "libraries"),
+                    qb_file_tag(tag, "processor"), device ? &identity : NULL, host, out);
 }
 
 /* Why there is no such device stands in its place. */
@@ -117,8 +116,7 @@ static qb_status describe_here(qb_ctx *cx, const char *backend, int32_t ordinal,
     qb_device_identity identity;
     qb_engine_processor(processor, sizeof processor);
     if (device) look(cx, backend, ordinal, &identity);
-    QB_FREED char *libraries = qb_engine_libraries(cx);
-    if (!libraries) return cx->code;
+    QB_FREED char *libraries = QB_NEW(cx, qb_engine_libraries(cx));
     return describe(cx, QB_VERSION, libraries, processor, device ? &identity : NULL, host, out);
 }
 
@@ -138,8 +136,8 @@ qb_status qb_file_fit(qb_ctx *cx, const char *path, const json_t *tags, uint32_t
     const bool device = json_object_get(tag, "device") != NULL;
     const bool host = !device || json_integer_value(json_object_get(tag, "host_steps")) > 0;
     char backend[32]; /* of the device */
-    snprintf(backend, sizeof backend, "%.*s", (int)strcspn(text_of(tag, "backend"), ","),
-             text_of(tag, "backend"));
+    snprintf(backend, sizeof backend, "%.*s", (int)strcspn(qb_file_tag(tag, "backend"), ","),
+             qb_file_tag(tag, "backend"));
     machine built = {0}, here = {0};
     qb_status status = describe_built(cx, tag, device, host, &built);
     if (status == QB_OK) status = describe_here(cx, backend, ordinal, device, host, &here);

@@ -28,31 +28,26 @@ json_t *qb_file_plugins_json(const qb_engine *e) {
     return list;
 }
 
-static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "?";
-}
-
 qb_status qb_file_plugins_check(qb_ctx *cx, const char *path, const json_t *tags) {
     const json_t *needed;
     size_t i;
     json_array_foreach(json_object_get(tags, "plugins"), i, needed) {
-        const char *name = text_of(needed, "name"), *version = text_of(needed, "version");
+        const char *name = qb_file_tag(needed, "name"), *version = qb_file_tag(needed, "version");
         const int abi = (int)json_integer_value(json_object_get(needed, "abi"));
         const qb_plugin *have = qb_plugins_find(cx->plugins, name);
         if (!have)
             return qb_fail(cx, QB_STATUS_MISMATCH,
                            "%s: %s needs plugin %s %s, which is not loaded: give its library with "
                            "--plugin LIB.so",
-                           path, text_of(needed, "node"), name, version);
+                           path, qb_file_tag(needed, "node"), name, version);
         if (strcmp(have->version, version) == 0 && (int)have->abi == abi) continue;
         return qb_fail(cx, QB_STATUS_MISMATCH,
                        "%s: %s was built with plugin %s %s (ABI %d), %s has version %s (ABI %u): "
                        "load that version, or build here with 'qbench build --model %s --precision "
                        "%s --plugin %s --saveEngine=%s'",
-                       path, text_of(needed, "node"), name, version, abi, have->path, have->version,
-                       have->abi, text_of(tags, "model"), text_of(tags, "precision"), have->path,
-                       path);
+                       path, qb_file_tag(needed, "node"), name, version, abi, have->path,
+                       have->version, have->abi, qb_file_tag(tags, "model"),
+                       qb_file_tag(tags, "precision"), have->path, path);
     }
     return QB_OK;
 }

@@ -271,7 +271,6 @@ static qb_status make_engine(loading *l, qb_graph *graph, qb_plans *plans, qb_en
 static qb_status load_profiles(loading *l, qb_graph *graph, qb_engine **out) {
     const qb_file_header *h = &l->f->header;
     qb_ctx *cx = l->f->cx;
-    qb_status status = QB_OK;
     QB_RELEASED(qb_plans_free_at) qb_plans *plans = NULL;
     QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     qb_graph *bound;
@@ -286,12 +285,9 @@ static qb_status load_profiles(loading *l, qb_graph *graph, qb_engine **out) {
                                    .device_arena = (size_t)h->device_arena,
                                    .device_workspace = (size_t)h->device_workspace};
     plans->need = plans->built;
-    status = qb_plans_attach(cx, plans, engine);
-    plans = NULL;
-    if (status != QB_OK) return status;
-    *out = engine;
-    engine = NULL;
-    return status;
+    QB_TRY(qb_plans_attach(cx, QB_MOVE(plans), engine));
+    *out = QB_MOVE(engine);
+    return QB_OK;
 }
 
 /* The engine takes the map over. */
@@ -300,8 +296,7 @@ static qb_status load(opened *f, int32_t ordinal, qb_engine **out) {
     qb_engine *engine = NULL;
     qb_graph *graph;
     qb_status status = QB_OK;
-    l.file = qb_alloc(f->cx, 1, sizeof *l.file);
-    if (!l.file) QB_GO(f->cx->code);
+    QB_GO_NEW(f->cx, l.file = qb_alloc(f->cx, 1, sizeof *l.file));
     QB_GO(read_plan(&l, ordinal));
     wake_device(&l);
     QB_GO(check_tags(&l));
@@ -311,8 +306,7 @@ static qb_status load(opened *f, int32_t ordinal, qb_engine **out) {
                                       : make_engine(&l, graph, NULL, &engine));
     engine->on.seconds = l.device_seconds;
     engine->file = l.file;
-    l.file->map = f->map;
-    f->map = (qb_map){0};
+    l.file->map = QB_MOVE(f->map);
     l.file = NULL;
     *out = engine;
 out:

@@ -14,15 +14,13 @@ qb_status qb_file_tail_put(qb_ctx *cx, const qb_engine *engine, qb_strbuf *out) 
     const char *sizes = parts->max_sizes ? parts->max_sizes : "";
     const int32_t head[2] = {parts->n_outputs, (int32_t)strlen(sizes)};
     size_t holes, apart;
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     qb_strbuf_addn(out, (const char *)head, sizeof head);
     qb_strbuf_addn(out, (const char *)parts->from, (size_t)head[0] * sizeof *parts->from);
     qb_strbuf_addn(out, sizes, (size_t)head[1]);
     QB_TRY(qb_graph_clone_sharing(cx, parts->graph, &graph));
-    qb_status status = qb_graph_infer(cx, graph); /* as a reader will find it */
-    if (status == QB_OK) status = qb_graph_store(cx, graph, NULL, out, &holes, &apart);
-    qb_graph_free(graph);
-    return status;
+    QB_TRY(qb_graph_infer(cx, graph)); /* as a reader will find it */
+    return qb_graph_store(cx, graph, NULL, out, &holes, &apart);
 }
 
 typedef struct reading {
@@ -46,9 +44,8 @@ static qb_status get_head(reading *r, qb_tail_parts *parts, char **sizes) {
         return damaged(r, "it ends too early");
     if (head[0] == 0) return damaged(r, "no outputs");
     parts->n_outputs = head[0];
-    parts->from = qb_alloc(r->cx, (size_t)head[0], entry);
-    *sizes = qb_alloc(r->cx, (size_t)head[1] + 1, 1);
-    if (!parts->from || !*sizes) return r->cx->code;
+    QB_TRY_NEW(r->cx, parts->from = qb_alloc(r->cx, (size_t)head[0], entry));
+    QB_TRY_NEW(r->cx, *sizes = qb_alloc(r->cx, (size_t)head[1] + 1, 1));
     memcpy(parts->from, r->at, (size_t)head[0] * entry);
     r->at += (size_t)head[0] * entry;
     memcpy(*sizes, r->at, (size_t)head[1]);

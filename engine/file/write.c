@@ -175,19 +175,20 @@ typedef struct graph_bytes {
     char *weights;
 } graph_bytes;
 
+static void graph_bytes_release(graph_bytes *b) {
+    qb_strbuf_release(&b->graph);
+    qb_free(b->weights);
+}
+
 static qb_status store_graph(qb_ctx *cx, const qb_engine *engine, bool all, graph_bytes *out) {
     const qb_graph *graph = graph_of(engine);
-    qb_status status = QB_OK;
-    qb_store_where *where = qb_alloc(cx, (size_t)graph->n_values, sizeof *where);
-    if (!where) return cx->code;
+    QB_FREED qb_store_where *where =
+        QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *where));
     place_constants(engine, all, where);
-    QB_GO(qb_graph_store(cx, graph, where, &out->graph, &out->hole_bytes, &out->n_weights));
-    out->weights = qb_alloc_aligned(cx, out->n_weights, 1);
-    if (!out->weights) QB_GO(cx->code);
+    QB_TRY(qb_graph_store(cx, graph, where, &out->graph, &out->hole_bytes, &out->n_weights));
+    QB_TRY_NEW(cx, out->weights = qb_alloc_aligned(cx, out->n_weights, 1));
     qb_graph_store_apart(graph, where, out->weights);
-out:
-    qb_free(where);
-    return status;
+    return QB_OK;
 }
 
 /* ---- the file ---- */
@@ -250,16 +251,14 @@ static qb_status packed_of(qb_ctx *cx, const qb_engine *e, char **own, section *
     *out = (section){e->packed.data, e->memory.weights};
     if (!e->device || e->packed.mapped) return QB_OK;
     const size_t host = e->memory.weights - e->on.constants;
-    *own = qb_alloc_aligned(cx, e->memory.weights, 1);
-    if (!*own) return cx->code;
+    QB_TRY_NEW(cx, *own = qb_alloc_aligned(cx, e->memory.weights, 1));
     if (host > 0) memcpy(*own, e->packed.data, host);
     out->data = *own;
     return qb_device_constants(cx, e, *own + host);
 }
 
 static qb_status put_plan(qb_ctx *cx, const qb_engine *e, qb_strbuf *out) {
-    QB_FREED const char **names = qb_alloc(cx, (size_t)e->n_inputs, sizeof *names);
-    if (!names) return cx->code;
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, (size_t)e->n_inputs, sizeof *names));
     for (int32_t i = 0; i < e->n_inputs; i++) names[i] = e->inputs[i].name;
     return qb_plan_write(cx, e->plan, names, out);
 }
@@ -277,22 +276,22 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
                          const char *path) {
     const uint32_t compatible = (origin->version_compatible ? QB_FILE_VERSION_COMPATIBLE : 0) |
                                 (origin->hardware_compatible ? QB_FILE_HARDWARE_COMPATIBLE : 0);
-    qb_status status = QB_OK;
-    qb_strbuf tags = {0}, steps = {0}, tail = {0}, plan = {0}, compiled = {0};
-    graph_bytes stored = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf tags = {0}, steps = {0}, tail = {0};
+    QB_RELEASED(qb_strbuf_release) qb_strbuf plan = {0}, compiled = {0};
+    QB_RELEASED(graph_bytes_release) graph_bytes stored = {0};
     qb_file_header header;
-    qb_writer writer = {0};
-    char *own = NULL;
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
+    QB_FREED char *own = NULL;
     section packed = {0};
     QB_TRY(check_supported(cx, engine, compatible != 0, path));
-    QB_GO(put_tags(cx, engine, origin, &tags));
-    QB_GO(put_json(cx, steps_json(engine), JSON_INDENT(1), &steps));
-    QB_GO(store_graph(cx, engine, compatible != 0 || engine->plans, &stored));
-    QB_GO(qb_file_tail_put(cx, engine, &tail));
-    QB_GO(put_plan(cx, engine, &plan));
+    QB_TRY(put_tags(cx, engine, origin, &tags));
+    QB_TRY(put_json(cx, steps_json(engine), JSON_INDENT(1), &steps));
+    QB_TRY(store_graph(cx, engine, compatible != 0 || engine->plans, &stored));
+    QB_TRY(qb_file_tail_put(cx, engine, &tail));
+    QB_TRY(put_plan(cx, engine, &plan));
     qb_file_compiled_put(engine->compiled, &compiled);
-    if (compiled.failed || tail.failed) QB_GO(qb_fail(cx, QB_STATUS_NOMEM, "out of memory"));
-    if (!compatible) QB_GO(packed_of(cx, engine, &own, &packed));
+    if (compiled.failed || tail.failed) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    if (!compatible) QB_TRY(packed_of(cx, engine, &own, &packed));
     const section sections[QB_FILE_SECTIONS] = {{tags.data, tags.size},
                                                 {steps.data, steps.size},
                                                 {stored.graph.data, stored.graph.size},
@@ -302,17 +301,7 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
                                                 {stored.weights, stored.n_weights},
                                                 packed};
     fill_header(engine, compatible, stored.hole_bytes, sections, &header);
-    QB_GO(qb_writer_open(cx, path, &writer));
+    QB_TRY(qb_writer_open(cx, path, &writer));
     write_all(writer.stream, &header, sections);
-    QB_GO(qb_writer_commit(cx, &writer)); /* looks whether all could be written */
-out:
-    qb_writer_abort(&writer);
-    qb_strbuf_release(&tags);
-    qb_strbuf_release(&steps);
-    qb_strbuf_release(&stored.graph);
-    qb_strbuf_release(&tail);
-    qb_strbuf_release(&plan);
-    qb_strbuf_release(&compiled);
-    QB_FREE_ALL(stored.weights, own);
-    return status;
+    return qb_writer_commit(cx, &writer); /* looks whether all could be written */
 }

@@ -12,8 +12,7 @@ static qb_status keep_text(qb_ctx *cx, qb_plan *plan, const char **text) {
 static qb_status keep_shapes(qb_ctx *cx, qb_plan *plan, const qb_shape **shapes) {
     const size_t n = (size_t)plan->n_inputs;
     if (!*shapes) return QB_OK;
-    qb_shape *kept = qb_arena_alloc(cx, plan->arena, n, sizeof *kept);
-    if (!kept) return cx->code;
+    qb_shape *kept = QB_NEW(cx, qb_arena_alloc(cx, plan->arena, n, sizeof *kept));
     if (n) memcpy(kept, *shapes, n * sizeof *kept);
     *shapes = kept;
     return QB_OK;
@@ -26,8 +25,7 @@ static qb_status keep_spec(qb_ctx *cx, qb_plan *plan) {
     QB_TRY(keep_shapes(cx, plan, &spec->input_shapes));
     if (spec->n_profiles == 0) return QB_OK;
     qb_profile *profiles =
-        qb_arena_alloc(cx, plan->arena, (size_t)spec->n_profiles, sizeof *profiles);
-    if (!profiles) return cx->code;
+        QB_NEW(cx, qb_arena_alloc(cx, plan->arena, (size_t)spec->n_profiles, sizeof *profiles));
     for (int32_t i = 0; i < spec->n_profiles; i++) {
         profiles[i] = spec->profiles[i];
         QB_TRY(keep_shapes(cx, plan, &profiles[i].min));
@@ -39,16 +37,14 @@ static qb_status keep_spec(qb_ctx *cx, qb_plan *plan) {
 }
 
 qb_status qb_plan_create(qb_ctx *cx, const qb_build_spec *spec, int32_t n_inputs, qb_plan **out) {
-    QB_RELEASED(qb_plan_free_at) qb_plan *plan = qb_alloc(cx, 1, sizeof *plan);
-    if (!plan) return cx->code;
+    QB_RELEASED(qb_plan_free_at) qb_plan *plan = QB_NEW(cx, qb_alloc(cx, 1, sizeof *plan));
     plan->n_inputs = n_inputs;
     plan->n_tables = spec->n_profiles > 0 ? spec->n_profiles : 1;
     for (int32_t i = 0; i < QB_PROFILES_MAX; i++) plan->table[i].parts = 1;
     QB_TRY(qb_arena_create(cx, &plan->arena));
     plan->spec = *spec;
     QB_TRY(keep_spec(cx, plan));
-    *out = plan;
-    plan = NULL;
+    *out = QB_MOVE(plan);
     return QB_OK;
 }
 

@@ -93,8 +93,7 @@ static void enter_row(qb_plan_table *table, int32_t row) {
 
 static qb_status grow(qb_ctx *cx, qb_plan_table *table) {
     const size_t n = table->n_slots ? table->n_slots * 2 : 64;
-    int32_t *slots = qb_alloc(cx, n, sizeof *slots);
-    if (!slots) return cx->code;
+    int32_t *slots = QB_NEW(cx, qb_alloc(cx, n, sizeof *slots));
     qb_free(table->slots);
     table->slots = slots;
     table->n_slots = n;

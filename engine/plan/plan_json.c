@@ -314,18 +314,15 @@ static qb_status read_row(reader *r, const json_t *json, qb_plan_table *table) {
     if (n_in > QB_MAX_INPUTS || (row.is_copy && n_in != 1)) return bad(r, "%zu inputs", n_in);
     for (size_t i = 0; i < n_in; i++) QB_TRY(read_layout(r, json_array_get(in, i), &layouts[i]));
     if (out) QB_TRY(read_layout(r, out, &row.out));
-    qb_step_alternative *all = qb_alloc(r->cx, n, sizeof *all);
-    qb_status status = all ? QB_OK : r->cx->code;
-    for (size_t i = 0; i < n && status == QB_OK; i++)
-        status = read_fields(r, alternative_fields, json_array_get(others, i), &all[i]);
+    QB_FREED qb_step_alternative *all = QB_NEW(r->cx, qb_alloc(r->cx, n, sizeof *all));
+    for (size_t i = 0; i < n; i++)
+        QB_TRY(read_fields(r, alternative_fields, json_array_get(others, i), &all[i]));
     row.in = layouts;
     row.n_in = (int32_t)n_in;
     row.alternatives = all;
     row.n_alternatives = (int32_t)n;
     r->value = NULL;
-    if (status == QB_OK) status = qb_plan_add(r->cx, r->plan, table, &row, NULL);
-    qb_free(all);
-    return status;
+    return qb_plan_add(r->cx, r->plan, table, &row, NULL);
 }
 
 static qb_status read_table(reader *r, const json_t *json, qb_plan_table *table) {
@@ -381,8 +378,7 @@ static qb_status read_inputs(const reader *r, const json_t *inputs) {
     if (n_profiles > QB_PROFILES_MAX) return bad(r, "%zu profiles", n_profiles);
     plan->spec.n_profiles = (int32_t)n_profiles;
     if (n_profiles == 0) {
-        qb_shape *all = shapes(r);
-        if (!all) return r->cx->code;
+        qb_shape *all = QB_NEW(r->cx, shapes(r));
         for (int32_t i = 0; i < plan->n_inputs; i++) {
             const json_t *input = json_array_get(inputs, (size_t)i);
             QB_TRY(read_shape(r, json_object_get(input, "shape"), &all[i]));
@@ -401,8 +397,7 @@ static qb_status read_inputs(const reader *r, const json_t *inputs) {
 static qb_status read_spec(const reader *r, const json_t *json) {
     qb_build_spec *s = &r->plan->spec;
     QB_TRY(read_fields(r, spec_fields, json, s));
-    s->backends = qb_arena_strdup(r->cx, r->plan->arena, s->backends);
-    if (!s->backends) return r->cx->code;
+    QB_TRY_NEW(r->cx, s->backends = qb_arena_strdup(r->cx, r->plan->arena, s->backends));
     if (s->float_type != QB_DTYPE_F32 && s->float_type != QB_DTYPE_F16 &&
         s->float_type != QB_DTYPE_BF16)
         return bad(r, "float type %s", qb_dtype_text(s->float_type));
@@ -438,22 +433,18 @@ static qb_status read_root(reader *r, json_t *root) {
 }
 
 qb_status qb_plan_read(qb_ctx *cx, const char *path, const char *text, size_t size, qb_plan **out) {
-    reader r = {.cx = cx, .path = path};
+    QB_RELEASED(qb_plan_free_at) qb_plan *plan = NULL;
     const qb_build_spec empty = {0};
     json_error_t error;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_auto_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (!root)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: plan: line %d: %s", path, error.line, error.text);
-    qb_status status = qb_json_clean(root)
-                           ? qb_plan_create(cx, &empty, 0, &r.plan)
-                           : qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", path);
-    if (status == QB_OK) status = read_root(&r, root);
-    json_decref(root);
-    if (status == QB_OK)
-        *out = r.plan;
-    else
-        qb_plan_free(r.plan);
-    return status;
+    if (!qb_json_clean(root)) return qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", path);
+    QB_TRY(qb_plan_create(cx, &empty, 0, &plan));
+    reader r = {.cx = cx, .path = path, .plan = plan};
+    QB_TRY(read_root(&r, root));
+    *out = QB_MOVE(plan);
+    return QB_OK;
 }
 
 qb_status qb_plan_load(qb_ctx *cx, const char *path, qb_plan **out) {

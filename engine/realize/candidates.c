@@ -8,9 +8,7 @@ static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape
 
 /* Of more than one pixel. */
 static bool is_image(const qb_shape *shape) {
-    int64_t pixels = 1;
-    for (int32_t d = 2; d < shape->rank; d++) pixels *= shape->dim[d];
-    return is_spatial(shape) && pixels > 1;
+    return is_spatial(shape) && qb_shape_span(shape, 2, shape->rank) > 1;
 }
 
 /* Constants are row-major, and so are weights that are computed in their place; the image that they

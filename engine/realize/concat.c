@@ -57,7 +57,7 @@ static bool lies_by_pixels(const qb_lowering *b, const qb_group *group) {
 /* Nobody writes in place: one kernel gathers the inputs. */
 static qb_status concat_kernel(qb_lowering *b, const qb_group *group, const qb_problem *problem) {
     bool constant[QB_MAX_INPUTS] = {false};
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     b->value[group->out].slice_of = -1;
     b->value[group->out].layout = -1; /* what was made ready for parts, and none came */
     if (b->engine->device) {
@@ -67,9 +67,7 @@ static qb_status concat_kernel(qb_lowering *b, const qb_group *group, const qb_p
     }
     const qb_selection wanted = {.candidates = problem, .n_candidates = 1, .constant = constant};
     QB_TRY(b->selector->select(b, &wanted, &kernel));
-    qb_status status = qb_lower_add_kernel(b, group, &kernel);
-    qb_kernel_free(kernel);
-    return status;
+    return qb_lower_add_kernel(b, group, &kernel);
 }
 
 qb_status qb_lower_concat(qb_lowering *b, const qb_group *group, const qb_problem *problem) {

@@ -80,8 +80,7 @@ qb_status qb_device_upload(qb_ctx *cx, const qb_device_api *device, const void *
     QB_GO(device->stream_open(cx, &stream));
     QB_GO(device->upload(cx, there, bytes, n, stream));
     QB_GO(device->sync(cx, stream));
-    *out = there;
-    there = NULL;
+    *out = QB_MOVE(there);
 out:
     device->stream_close(stream);
     device->release(there);
@@ -94,8 +93,7 @@ qb_status qb_device_upload_constants(qb_ctx *cx, qb_engine *engine, const void *
 
 qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine) {
     qb_device_assign_offsets(engine);
-    QB_FREED char *block = qb_alloc_aligned(cx, engine->on.constants, 1);
-    if (!block) return cx->code;
+    QB_FREED char *block = QB_NEW(cx, qb_alloc_aligned(cx, engine->on.constants, 1));
     QB_TRY(pack_into(cx, engine, block));
     return qb_device_upload_constants(cx, engine, block);
 }
@@ -129,8 +127,7 @@ void qb_engine_assign_offsets(qb_engine *e) {
 qb_status qb_engine_pack(qb_ctx *cx, qb_engine *e) {
     if (e->packed.data) return QB_OK;
     qb_engine_assign_offsets(e);
-    e->packed.data = qb_alloc_aligned(cx, e->memory.weights, 1);
-    if (!e->packed.data) return cx->code;
+    QB_TRY_NEW(cx, e->packed.data = qb_alloc_aligned(cx, e->memory.weights, 1));
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
         if (!step->kernel || !step->kernel->pack || step->on_device) continue;

@@ -49,8 +49,7 @@ static void find_roles(const qb_graph *graph, role *roles) {
 qb_status qb_device_keep_floats(qb_lowering *b) {
     const size_t n = (size_t)b->graph->n_values;
     if (b->spec->float_type != QB_DTYPE_F16) return QB_OK;
-    role *roles = qb_alloc(b->cx, n, sizeof *roles);
-    if (!roles) return b->cx->code;
+    role *roles = QB_NEW(b->cx, qb_alloc(b->cx, n, sizeof *roles));
     find_roles(b->graph, roles);
     for (size_t v = 0; v < n; v++)
         b->value[v].keeps_f32 = roles[v] != ROLE_NONE && b->graph->values[v].dtype == QB_DTYPE_F32;

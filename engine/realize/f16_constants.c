@@ -74,16 +74,14 @@ int32_t *qb_f16_inputs(qb_lowering *b, const qb_group *group, bool keep) {
 
 qb_status qb_f16_as_rows(qb_lowering *b, const qb_plan_table *table, bool keep) {
     const size_t n = (size_t)b->groups.n;
-    QB_FREED const qb_plan_row **row = qb_alloc(b->cx, n, sizeof *row);
-    if (!row) return b->cx->code;
+    QB_FREED const qb_plan_row **row = QB_NEW(b->cx, qb_alloc(b->cx, n, sizeof *row));
     for (size_t g = 0; g < n; g++) {
         qb_group *group = &b->groups.group[g];
         const int32_t at = qb_plan_find(table, b->graph->values[group->out].name);
         if (at < 0 || table->rows[at].precision != QB_DTYPE_F16 || !qb_f16_is_choice(b, group))
             continue;
         row[g] = &table->rows[at];
-        group->in = qb_f16_inputs(b, group, keep);
-        if (!group->in) return b->cx->code;
+        QB_TRY_NEW(b->cx, group->in = qb_f16_inputs(b, group, keep));
     }
     QB_TRY(qb_lower_values(b)); /* after constants are added */
     for (size_t g = 0; g < n; g++) {

@@ -34,13 +34,11 @@ static qb_status bf16_on_host(qb_lowering *b, const qb_group *group, const qb_pr
 }
 
 static qb_status build_on_host(qb_lowering *b, const qb_group *group, const qb_problem *p) {
-    qb_kernel *kernel = NULL;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     QB_TRY(bf16_on_host(b, group, p, &kernel));
     if (!kernel) QB_TRY(kernel_on_host(b, group, p, &kernel));
     if (kernel->problem.out.channel_total == 0) b->value[group->out].slice_of = -1;
-    qb_status status = qb_lower_add_kernel(b, group, &kernel);
-    qb_kernel_free(kernel);
-    return status;
+    return qb_lower_add_kernel(b, group, &kernel);
 }
 
 /* A product of two computed tensors of quantized values, as tools for static quantization leave
@@ -72,7 +70,7 @@ static qb_status build_node_on_host(qb_lowering *b, const qb_group *group, bool 
     qb_desc in[QB_MAX_INPUTS];
     qb_problem problem;
     bool constant[QB_MAX_INPUTS] = {false};
-    qb_kernel *kernel = NULL;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     *done = false;
     if (!qb_node_problem(b->graph, &b->graph->nodes[group->node[0]], in, &problem)) return QB_OK;
     qb_group lowered = *group;
@@ -89,9 +87,7 @@ static qb_status build_node_on_host(qb_lowering *b, const qb_group *group, bool 
                                  .optional = true};
     QB_TRY(b->selector->select(b, &wanted, &kernel));
     *done = kernel != NULL;
-    const qb_status status = *done ? qb_lower_add_kernel(b, &lowered, &kernel) : QB_OK;
-    qb_kernel_free(kernel);
-    return status;
+    return *done ? qb_lower_add_kernel(b, &lowered, &kernel) : QB_OK;
 }
 
 qb_status qb_lower_group(qb_lowering *b, const qb_group *group) {

@@ -56,8 +56,7 @@ static void put_problem(qb_strbuf *key, const qb_tactic *tactic, const qb_proble
 
 static qb_status open_pool(qb_lowering *b) {
     if (b->pool) return QB_OK;
-    qb_kernel_pool *pool = qb_alloc(b->cx, 1, sizeof *pool);
-    if (!pool) return b->cx->code;
+    qb_kernel_pool *pool = QB_NEW(b->cx, qb_alloc(b->cx, 1, sizeof *pool));
     b->pool = pool;
     return qb_arena_create(b->cx, &pool->arena);
 }
@@ -91,8 +90,7 @@ qb_status qb_kernel_pool_find(qb_lowering *b, const qb_tactic *tactic, const qb_
 
 static qb_status grow(qb_ctx *cx, qb_kernel_pool *pool) {
     const size_t n = pool->n_slots ? pool->n_slots * 2 : 64;
-    entry *slot = qb_alloc(cx, n, sizeof *slot);
-    if (!slot) return cx->code;
+    entry *slot = QB_NEW(cx, qb_alloc(cx, n, sizeof *slot));
     for (size_t i = 0; i < pool->n_slots; i++) {
         if (!pool->slot[i].kernel) continue;
         size_t at = pool->slot[i].hash & (n - 1);
@@ -109,8 +107,7 @@ qb_status qb_kernel_pool_add(qb_lowering *b, qb_kernel *kernel) {
     if (kernel->tactic->device_memory || kernel->packed_bytes > 0) return QB_OK;
     qb_kernel_pool *pool = b->pool;
     if (pool->n >= pool->n_slots / 2) QB_TRY(grow(b->cx, pool));
-    char *key = qb_arena_pack(b->cx, pool->arena, pool->key.size, 1);
-    if (!key) return b->cx->code;
+    char *key = QB_NEW(b->cx, qb_arena_pack(b->cx, pool->arena, pool->key.size, 1));
     memcpy(key, pool->key.data, pool->key.size);
     *slot_of(pool) = (entry){pool->hash, pool->key.size, key, qb_kernel_share(kernel)};
     pool->n++;

@@ -58,8 +58,8 @@ static bool is_slice(const qb_desc *desc) {
 static bool is_row(const qb_desc *desc) {
     if (desc->layout == QB_LAYOUT_ROW) return true;
     if (is_slice(desc) || desc->shape.rank < 2) return false;
-    int64_t channels = desc->shape.dim[1], plane = 1;
-    for (int32_t d = 2; d < desc->shape.rank; d++) plane *= desc->shape.dim[d];
+    const int64_t channels = desc->shape.dim[1];
+    const int64_t plane = qb_shape_span(&desc->shape, 2, desc->shape.rank);
     switch (desc->layout) {
     case QB_LAYOUT_NHWC: return channels == 1 || plane == 1;
     case QB_LAYOUT_C8: return channels % 8 == 0 && plane == 1;
@@ -129,8 +129,7 @@ static int32_t origin(qb_lowering *b, int32_t value, bool device) {
 qb_status qb_lower_move(qb_lowering *b, int32_t from, int32_t to) {
     qb_engine *e = b->engine;
     bool up = qb_layout_on_device(e, to);
-    qb_step *step = qb_lower_step(b, up ? QB_STEP_UPLOAD : QB_STEP_DOWNLOAD, 1, 1);
-    if (!step) return b->cx->code;
+    qb_step *step = QB_NEW(b->cx, qb_lower_step(b, up ? QB_STEP_UPLOAD : QB_STEP_DOWNLOAD, 1, 1));
     int32_t value = e->layouts[to].value >= 0 ? e->layouts[to].value : e->layouts[from].value;
     step->name = value >= 0 ? b->graph->values[value].name : "";
     step->op = step->tactic = up ? "upload" : "download";
@@ -245,15 +244,10 @@ qb_status qb_lower_copy(qb_lowering *b, int32_t from, int32_t to) {
     qb_desc in = layouts[from].desc;
     qb_problem problem = {.kind = QB_KIND_COPY, .n_in = 1, .in = &in, .out = layouts[to].desc};
     const char *name = copied_name(b, from, to);
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     QB_TRY(copy_kernel(b, &problem, name, qb_layout_on_device(b->engine, to), &kernel));
-    qb_step *step = qb_lower_step(b, QB_STEP_KERNEL, 1, 1);
-    if (!step) {
-        qb_kernel_free(kernel);
-        return b->cx->code;
-    }
+    qb_step *step = QB_NEW(b->cx, qb_lower_step(b, QB_STEP_KERNEL, 1, 1));
     int32_t value = b->engine->layouts[to].value;
-    step->kernel = kernel;
     step->on_device = kernel->tactic->device_memory;
     step->workspace_bytes = kernel->workspace_bytes;
     step->name = value >= 0 ? b->graph->values[value].name : "";
@@ -261,6 +255,7 @@ qb_status qb_lower_copy(qb_lowering *b, int32_t from, int32_t to) {
                : in.q.n > 0 && problem.out.q.n == 0 ? "dequantize"
                                                     : "reorder";
     step->tactic = kernel->tactic->name;
+    step->kernel = QB_MOVE(kernel);
     step->dtype = problem.out.dtype;
     step->in[0] = from;
     step->out[0] = to;

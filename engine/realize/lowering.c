@@ -21,8 +21,7 @@ qb_status qb_lower_observed(qb_lowering *b, int32_t value) {
 qb_status qb_lower_values(qb_lowering *b) {
     const size_t n = (size_t)b->graph->n_values;
     if (b->value) return QB_OK;
-    b->value = qb_alloc(b->cx, n, sizeof *b->value);
-    if (!b->value) return b->cx->code;
+    QB_TRY_NEW(b->cx, b->value = qb_alloc(b->cx, n, sizeof *b->value));
     for (size_t v = 0; v < n; v++)
         b->value[v] = (qb_lowered_value){.layout = -1,
                                          .source = -1,

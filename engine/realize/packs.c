@@ -84,8 +84,7 @@ void qb_pack_free(qb_pack *pack) {
 
 static qb_status enter(qb_ctx *cx, qb_plans *plans, const qb_pack *pack, qb_pack **out) {
     QB_TRY(qb_grow(cx, &plans->packs, &plans->cap_packs, plans->n_packs + 1, sizeof *plans->packs));
-    qb_pack *kept = qb_alloc(cx, 1, sizeof *kept);
-    if (!kept) return cx->code;
+    qb_pack *kept = QB_NEW(cx, qb_alloc(cx, 1, sizeof *kept));
     *kept = *pack;
     plans->packs[plans->n_packs++] = *out = kept;
     return QB_OK;
@@ -152,9 +151,8 @@ static const void *take(qb_engine *plan, qb_pack *pack) {
 
 qb_status qb_packs_take(qb_ctx *cx, qb_plans *plans, qb_engine *plan) {
     qb_hash key;
-    plan->use.packs =
-        qb_alloc(cx, (size_t)plan->n_steps + (size_t)plan->n_buffers, sizeof *plan->use.packs);
-    if (!plan->use.packs) return cx->code;
+    QB_TRY_NEW(cx, plan->use.packs = qb_alloc(cx, (size_t)plan->n_steps + (size_t)plan->n_buffers,
+                                              sizeof *plan->use.packs));
     for (int32_t s = 0; s < plan->n_steps; s++) {
         qb_step *step = &plan->steps[s];
         if (!is_shared(step)) continue;

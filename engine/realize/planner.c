@@ -173,8 +173,7 @@ static int rank_of(const qb_engine *e, const qb_step *step) {
 
 static qb_status order(qb_ctx *cx, qb_engine *engine) {
     size_t n = (size_t)engine->n_steps, at = 0;
-    qb_step *sorted = qb_alloc(cx, n, sizeof *sorted);
-    if (!sorted) return cx->code;
+    qb_step *sorted = QB_NEW(cx, qb_alloc(cx, n, sizeof *sorted));
     for (int rank = 0; rank < 3; rank++)
         for (size_t s = 0; s < n; s++)
             if (rank_of(engine, &engine->steps[s]) == rank) sorted[at++] = engine->steps[s];

@@ -123,8 +123,7 @@ static qb_status make_outputs(qb_lowering *b, const qb_node *node, const layout_
 static qb_status describe_tensors(qb_lowering *b, const layout_plan *plan, qb_step *step) {
     const qb_node *node = step->node;
     qbench_plugin_tensor *tensors =
-        qb_arena_alloc(b->cx, b->engine->arena, (size_t)plan->n, sizeof *tensors);
-    if (!tensors) return b->cx->code;
+        QB_NEW(b->cx, qb_arena_alloc(b->cx, b->engine->arena, (size_t)plan->n, sizeof *tensors));
     for (int32_t i = 0; i < plan->n; i++) {
         const qb_desc *desc = &plan->desc[i];
         const int32_t value = i < node->n_in ? node->in[i] : -1;

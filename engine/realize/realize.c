@@ -249,8 +249,7 @@ qb_status qb_plan_bind(qb_ctx *cx, const qb_graph *graph, const qb_plan *plan, b
     if (plan->n_inputs != graph->n_inputs)
         return qb_fail(cx, QB_STATUS_MISMATCH, "the plan has %d inputs, the model %d",
                        (int)plan->n_inputs, (int)graph->n_inputs);
-    QB_FREED qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
-    if (!shapes) return cx->code;
+    QB_FREED qb_shape *shapes = QB_NEW(cx, qb_alloc(cx, n, sizeof *shapes));
     for (size_t i = 0; i < n; i++) {
         const int64_t parts = plan->table[0].parts;
         shapes[i] = shapes_of(plan)[i];

@@ -20,8 +20,7 @@ qb_status qb_lower_describe(qb_lowering *b, const qb_group *group, qb_step *step
     const qb_node *anchor = &b->graph->nodes[group->node[0]];
     const char *name =
         anchor->name && *anchor->name ? anchor->name : b->graph->values[group->out].name;
-    const char *op = group_op(b, group);
-    if (!op) return b->cx->code;
+    const char *op = QB_NEW(b->cx, group_op(b, group));
     step->name = name;
     step->op = op;
     step->node_index = group->node[0];
@@ -90,8 +89,7 @@ qb_status qb_lower_node(qb_lowering *b, const qb_group *group) {
         in[i] = qb_lower_require(b, node->in[i], &want, false);
         if (in[i] < 0) return b->cx->code;
     }
-    qb_step *step = qb_lower_step(b, QB_STEP_NODE, 0, node->n_out);
-    if (!step) return b->cx->code;
+    qb_step *step = QB_NEW(b->cx, qb_lower_step(b, QB_STEP_NODE, 0, node->n_out));
     step->node = node;
     step->in = in;
     step->n_in = node->n_in;
@@ -219,8 +217,7 @@ qb_status qb_lower_add_kernel(qb_lowering *b, const qb_group *group, qb_kernel *
     const int32_t n_out = qb_kind_outputs(p->kind);
     int32_t out = -1;
     if (n_out == 1) QB_TRY(output_layout(b, group, *kernel, in, &out));
-    qb_step *step = qb_lower_step(b, QB_STEP_KERNEL, 0, n_out);
-    if (!step) return b->cx->code;
+    qb_step *step = QB_NEW(b->cx, qb_lower_step(b, QB_STEP_KERNEL, 0, n_out));
     step->kernel = *kernel;
     step->on_device = (*kernel)->tactic->device_memory;
     step->workspace_bytes = (*kernel)->workspace_bytes;
@@ -240,8 +237,7 @@ qb_status qb_lower_add_kernel(qb_lowering *b, const qb_group *group, qb_kernel *
 }
 
 qb_status qb_lower_add_alias(qb_lowering *b, const qb_group *group, int32_t from, int32_t to) {
-    qb_step *step = qb_lower_step(b, QB_STEP_ALIAS, 1, 1);
-    if (!step) return b->cx->code;
+    qb_step *step = QB_NEW(b->cx, qb_lower_step(b, QB_STEP_ALIAS, 1, 1));
     step->in[0] = from;
     step->out[0] = to;
     step->tactic = "alias";

@@ -94,8 +94,7 @@ static qb_status make_memory(qb_ctx *cx, qb_context *c) {
 }
 
 qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out) {
-    QB_RELEASED(qb_context_free_at) qb_context *c = qb_alloc(cx, 1, sizeof *c);
-    if (!c) return cx->code;
+    QB_RELEASED(qb_context_free_at) qb_context *c = QB_NEW(cx, qb_alloc(cx, 1, sizeof *c));
     c->engine = c->whole = engine;
     QB_TRY(make_memory(cx, c));
     QB_TRY(make_capacity(cx, c, engine));
@@ -104,8 +103,7 @@ qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **ou
     qb_context_bind_all(c);
     if (engine->device) QB_TRY(qb_device_run_switch(cx, c));
     if (engine->tail) QB_TRY(qb_tail_run_create(cx, engine, &c->tail));
-    *out = c;
-    c = NULL;
+    *out = QB_MOVE(c);
     return QB_OK;
 }
 
@@ -301,8 +299,7 @@ qb_status qb_context_profile_raw(qb_ctx *cx, qb_context *context, const void *co
                                  void *const *outputs, double *seconds, qb_profile_raw *raw) {
     const int32_t n = context->engine->n_steps;
     if (context->device) return run(cx, context, inputs, outputs, seconds, raw, NULL, NULL);
-    QB_FREED double *one = qb_alloc(cx, (size_t)n, sizeof *one);
-    if (!one) return cx->code;
+    QB_FREED double *one = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *one));
     QB_TRY(run(cx, context, inputs, outputs, one, NULL, NULL, NULL));
     for (int32_t s = 0; s < n; s++) {
         seconds[s] += one[s];

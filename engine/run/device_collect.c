@@ -77,23 +77,22 @@ static int32_t input_of(const qb_engine *e, const qb_step *step) {
 
 static qb_status find_values(qb_ctx *cx, qb_collector *c) {
     const qb_engine *e = c->engine;
-    c->value = qb_alloc(cx, (size_t)e->n_observed, sizeof *c->value);
-    QB_FREED bool *seen = qb_alloc(cx, (size_t)e->n_inputs, sizeof *seen);
-    qb_status status = c->value && seen ? QB_OK : cx->code;
-    for (int32_t s = 0; s < e->n_steps && status == QB_OK; s++) {
+    QB_TRY_NEW(cx, c->value = qb_alloc(cx, (size_t)e->n_observed, sizeof *c->value));
+    QB_FREED bool *seen = QB_NEW(cx, qb_alloc(cx, (size_t)e->n_inputs, sizeof *seen));
+    for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
         const int32_t input = input_of(e, step);
-        status = check_step(cx, e, s);
-        if (status == QB_OK && input >= 0 && !seen[input]) {
+        QB_TRY(check_step(cx, e, s));
+        if (input >= 0 && !seen[input]) {
             seen[input] = true;
-            status = watch(cx, c, input, s, step->out[0]);
+            QB_TRY(watch(cx, c, input, s, step->out[0]));
         }
         int32_t number = step->observed;
-        for (int32_t i = 0; i < step->n_out && number >= 0 && status == QB_OK; i++)
+        for (int32_t i = 0; i < step->n_out && number >= 0; i++)
             if (step->out[i] >= 0 && e->layouts[step->out[i]].value >= 0)
-                status = watch(cx, c, number++, s, step->out[i]);
+                QB_TRY(watch(cx, c, number++, s, step->out[i]));
     }
-    return status;
+    return QB_OK;
 }
 
 /* ---- memory ---- */
@@ -106,9 +105,8 @@ static qb_status reset(qb_ctx *cx, qb_collector *c, int32_t value) {
 static qb_status open_slot(qb_ctx *cx, qb_collector *c, slot *s) {
     const qb_engine *e = c->engine;
     const qb_device_api *device = e->device;
-    s->shown.input = qb_alloc(cx, (size_t)e->n_inputs, sizeof *s->shown.input);
-    s->staged = qb_alloc(cx, (size_t)e->n_inputs, sizeof *s->staged);
-    if (!s->shown.input || !s->staged) return cx->code;
+    QB_TRY_NEW(cx, s->shown.input = qb_alloc(cx, (size_t)e->n_inputs, sizeof *s->shown.input));
+    QB_TRY_NEW(cx, s->staged = qb_alloc(cx, (size_t)e->n_inputs, sizeof *s->staged));
     for (int32_t i = 0; i < e->n_inputs; i++) {
         const size_t bytes = qb_desc_bytes(&e->inputs[i].desc);
         QB_TRY(device->host_alloc(cx, bytes, &s->shown.input[i]));
@@ -158,8 +156,7 @@ static qb_status open_all(qb_ctx *cx, qb_collector *c) {
 qb_status qb_collector_create(qb_ctx *cx, const qb_engine *engine, qb_collector **out) {
     if (!engine->device || !engine->device->observers)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected an engine of a device with observers");
-    qb_collector *c = qb_alloc(cx, 1, sizeof *c);
-    if (!c) return cx->code;
+    qb_collector *c = QB_NEW(cx, qb_alloc(cx, 1, sizeof *c));
     qb_engine_select(engine);
     c->engine = engine;
     c->observers = engine->device->observers;
@@ -299,13 +296,11 @@ void qb_collector_extremes(const qb_collector *c, const qb_collector_slot *s, in
 qb_status qb_collector_take(qb_ctx *cx, qb_collector *c, int32_t value, qb_stats *into) {
     const qb_device_api *device = c->engine->device;
     void *stream = c->context->device_stream;
-    qb_stats *seen = qb_alloc(cx, 1, sizeof *seen);
-    if (!seen) return cx->code;
+    QB_FREED qb_stats *seen = QB_NEW(cx, qb_alloc(cx, 1, sizeof *seen));
     qb_engine_select(c->engine);
-    qb_status status = device->download(
-        cx, seen, c->states + (size_t)value * c->observers->state_bytes, sizeof *seen, stream);
-    if (status == QB_OK) status = device->sync(cx, stream);
-    if (status == QB_OK) qb_stats_merge(into, seen);
-    qb_free(seen);
-    return status == QB_OK ? reset(cx, c, value) : status;
+    QB_TRY(device->download(cx, seen, c->states + (size_t)value * c->observers->state_bytes,
+                            sizeof *seen, stream));
+    QB_TRY(device->sync(cx, stream));
+    qb_stats_merge(into, seen);
+    return reset(cx, c, value);
 }

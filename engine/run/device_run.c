@@ -213,8 +213,7 @@ static void cut(recording *r) {
 static qb_status record_all(qb_ctx *cx, qb_context *c, recording *r) {
     qb_device_run *run = c->device;
     const size_t n = (size_t)c->engine->n_steps;
-    r->segment = qb_alloc(cx, n, sizeof *r->segment);
-    if (!r->segment) return cx->code;
+    QB_TRY_NEW(cx, r->segment = qb_alloc(cx, n, sizeof *r->segment));
     QB_TRY(qb_grow(cx, &run->event, &run->cap_events, n + 1, sizeof *run->event));
     cut(r);
     for (int32_t i = 0; i < r->n_segments; i++) {
@@ -425,8 +424,7 @@ static qb_status replay(qb_ctx *cx, qb_context *c, int32_t n, void **event, doub
 
 qb_status qb_device_replay(qb_ctx *cx, qb_context *c, int32_t n, double *ms) {
     qb_status status = QB_OK;
-    QB_FREED void **event = qb_alloc(cx, (size_t)n + 1, sizeof *event);
-    if (!event) return cx->code;
+    QB_FREED void **event = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *event));
     for (int32_t i = 0; i <= n; i++) QB_GO(c->engine->device->event.open(cx, &event[i]));
     QB_GO(replay(cx, c, n, event, ms));
 out:
@@ -441,8 +439,7 @@ qb_status qb_device_fetch(qb_ctx *cx, qb_context *c, int32_t stored, const void 
     if (bytes > run->fetched_bytes) {
         qb_free(run->fetched);
         run->fetched_bytes = 0;
-        run->fetched = qb_alloc_aligned(cx, bytes + QB_BUFFER_SLACK, 1);
-        if (!run->fetched) return cx->code;
+        QB_TRY_NEW(cx, run->fetched = qb_alloc_aligned(cx, bytes + QB_BUFFER_SLACK, 1));
         run->fetched_bytes = bytes;
     }
     QB_TRY(c->engine->device->download(cx, run->fetched, from, bytes, run->stream));

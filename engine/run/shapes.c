@@ -140,8 +140,7 @@ qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_plan *plan,
         return qb_fail(cx, QB_STATUS_INVALID, "expected 1 to %d profiles, got %d", QB_PROFILES_MAX,
                        (int)n);
     for (int32_t i = 0; i < n; i++) QB_TRY(check_profile(cx, plans, i));
-    *out = plans;
-    plans = NULL;
+    *out = QB_MOVE(plans);
     return QB_OK;
 }
 
@@ -300,8 +299,7 @@ qb_status qb_plans_attach(qb_ctx *cx, qb_plans *plans, qb_engine *engine) {
     plans->engine = engine;
     reserve(plans, engine);
     if (engine->device) {
-        plans->device_name = qb_strdup(cx, engine->on.name);
-        if (!plans->device_name) return cx->code;
+        QB_TRY_NEW(cx, plans->device_name = qb_strdup(cx, engine->on.name));
         QB_TRY(qb_plans_renew_compiled(cx, plans));
     }
     return qb_packs_of_engine(cx, plans, engine);

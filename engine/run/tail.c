@@ -51,9 +51,8 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
         const qb_value *value = from < 0 ? &bounds->values[bounds->outputs[-1 - from]] : NULL;
         qb_port *port = &t->output[i];
         char sizes[128];
-        port->name =
-            qb_arena_strdup(cx, t->arena, value ? value->name : engine->outputs[from].name);
-        if (!port->name) return cx->code;
+        QB_TRY_NEW(cx, port->name = qb_arena_strdup(
+                           cx, t->arena, value ? value->name : engine->outputs[from].name));
         port->desc = value ? (qb_desc){.dtype = value->dtype, .shape = value->shape}
                            : engine->outputs[from].desc;
         if (value &&
@@ -72,13 +71,9 @@ static qb_status make_tail(qb_ctx *cx, const qb_engine *engine, const qb_tail_en
     qb_tail_parts *p = &t->parts;
     QB_RELEASED(qb_graph_free_at) qb_graph *bounds = NULL;
     QB_TRY(qb_arena_create(cx, &t->arena));
-    if (p->max_sizes) {
-        p->max_sizes = qb_arena_strdup(cx, t->arena, p->max_sizes);
-        if (!p->max_sizes) return cx->code;
-    }
-    t->output = qb_alloc(cx, (size_t)p->n_outputs, sizeof *t->output);
-    t->input = qb_alloc(cx, (size_t)p->graph->n_inputs, sizeof *t->input);
-    if (!t->output || !t->input) return cx->code;
+    if (p->max_sizes) QB_TRY_NEW(cx, p->max_sizes = qb_arena_strdup(cx, t->arena, p->max_sizes));
+    QB_TRY_NEW(cx, t->output = qb_alloc(cx, (size_t)p->n_outputs, sizeof *t->output));
+    QB_TRY_NEW(cx, t->input = qb_alloc(cx, (size_t)p->graph->n_inputs, sizeof *t->input));
     QB_TRY(find_inputs(cx, engine, t));
     QB_TRY(qb_graph_sweep(cx, p->graph));
     QB_TRY(qb_tail_nodes_create(cx, engine, p->graph, engines, &t->nodes));
@@ -118,23 +113,18 @@ void qb_tail_run_free(qb_tail_run *run) {
 }
 
 qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out) {
-    qb_tail_run *r = qb_alloc(cx, 1, sizeof *r);
-    if (!r) return cx->code;
+    QB_RELEASED(qb_tail_run_free_at) qb_tail_run *r = QB_NEW(cx, qb_alloc(cx, 1, sizeof *r));
     r->engine = engine;
-    r->head = qb_alloc(cx, (size_t)engine->n_outputs, sizeof *r->head);
-    r->shape = qb_alloc(cx, (size_t)engine->tail->parts.n_outputs, sizeof *r->shape);
-    bool whole = r->head && r->shape;
-    for (int32_t i = 0; whole && i < engine->n_outputs; i++) {
-        r->head[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(&engine->outputs[i].desc) + 1);
-        whole = r->head[i] != NULL;
+    QB_TRY_NEW(cx, r->head = qb_alloc(cx, (size_t)engine->n_outputs, sizeof *r->head));
+    QB_TRY_NEW(cx,
+               r->shape = qb_alloc(cx, (size_t)engine->tail->parts.n_outputs, sizeof *r->shape));
+    for (int32_t i = 0; i < engine->n_outputs; i++) {
+        const size_t bytes = qb_desc_bytes(&engine->outputs[i].desc) + 1;
+        QB_TRY_NEW(cx, r->head[i] = qb_alloc_aligned(cx, 1, bytes));
     }
-    for (int32_t i = 0; whole && i < engine->tail->parts.n_outputs; i++)
+    for (int32_t i = 0; i < engine->tail->parts.n_outputs; i++)
         r->shape[i] = engine->tail->output[i].desc.shape;
-    if (!whole) {
-        qb_tail_run_free(r);
-        return cx->code;
-    }
-    *out = r;
+    *out = QB_MOVE(r);
     return QB_OK;
 }
 

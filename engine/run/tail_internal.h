@@ -38,6 +38,7 @@ typedef struct qb_tail_run {
 } qb_tail_run;
 qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out);
 void qb_tail_run_free(qb_tail_run *run); /* accepts NULL */
+QB_RELEASE_AT(qb_tail_run, qb_tail_run_free)
 /* After the head ran into run->head: the engine's outputs (NULL: not wanted), zeros behind what is
  * there. */
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *run, const void *const *inputs,

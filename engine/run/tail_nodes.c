@@ -49,8 +49,7 @@ void qb_tail_nodes_free(struct qb_tail_nodes *t) {
 
 qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph *graph,
                                const qb_tail_engines *engines, struct qb_tail_nodes **out) {
-    struct qb_tail_nodes *t = qb_alloc(cx, 1, sizeof *t);
-    if (!t) return cx->code;
+    struct qb_tail_nodes *t = QB_NEW(cx, qb_alloc(cx, 1, sizeof *t));
     pthread_mutex_init(&t->lock, NULL);
     t->graph = graph;
     t->engines = engines;
@@ -119,14 +118,11 @@ static qb_status build(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, 
     QB_FREED qb_shape *shapes = NULL;
     qb_build_spec spec = t->spec;
     qb_status status = QB_OK;
-    planned *p = qb_alloc(cx, 1, sizeof *p);
-    if (!p) return cx->code;
-    p->in = qb_alloc(cx, (size_t)it->n_in, sizeof *p->in);
-    if (!p->in) QB_GO(cx->code);
+    planned *p = QB_NEW(cx, qb_alloc(cx, 1, sizeof *p));
+    QB_GO_NEW(cx, p->in = qb_alloc(cx, (size_t)it->n_in, sizeof *p->in));
     for (int32_t k = 0; k < it->n_in; k++) p->in[k] = in[k].desc.shape;
     QB_GO(qb_graph_isolate(cx, t->graph, node, in, &alone));
-    shapes = qb_alloc(cx, (size_t)alone->n_inputs, sizeof *shapes);
-    if (!shapes) QB_GO(cx->code);
+    QB_GO_NEW(cx, shapes = qb_alloc(cx, (size_t)alone->n_inputs, sizeof *shapes));
     for (int32_t i = 0; i < alone->n_inputs; i++) shapes[i] = alone->values[alone->inputs[i]].shape;
     spec.input_shapes = shapes;
     if (t->engines->build(cx, alone, &spec, &p->engine) != QB_OK) {
@@ -134,8 +130,7 @@ static qb_status build(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, 
         if (status == QB_OK) qb_ctx_clear(cx);
     } else if (is_of_kernels(p->engine)) {
         p->refs = 1;
-        *out = p;
-        p = NULL;
+        *out = QB_MOVE(p);
     }
 out:
     if (p) {
@@ -177,9 +172,8 @@ static qb_status acquire(qb_ctx *cx, struct qb_tail_nodes *t, int32_t node, cons
 static qb_status run(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_engine *e,
                      const qb_tensor *in, const qb_tensor *out) {
     const qb_node *it = &t->graph->nodes[node];
-    QB_FREED const void **inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs);
-    QB_FREED void **outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs);
-    if (!inputs || !outputs) return cx->code;
+    QB_FREED const void **inputs = QB_NEW(cx, qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs));
+    QB_FREED void **outputs = QB_NEW(cx, qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs));
     for (int32_t i = 0; i < e->n_inputs; i++)
         for (int32_t k = 0; k < it->n_in; k++)
             if (it->in[k] >= 0 && strcmp(t->graph->values[it->in[k]].name, e->inputs[i].name) == 0)

@@ -26,13 +26,11 @@ typedef struct side {
  * floats, becomes zeros. */
 static qb_status start(qb_ctx *cx, const qb_engine *e, side *out) {
     out->engine = e;
-    out->inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *out->inputs);
-    out->outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *out->outputs);
-    if (!out->inputs || !out->outputs) return cx->code;
+    QB_TRY_NEW(cx, out->inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *out->inputs));
+    QB_TRY_NEW(cx, out->outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *out->outputs));
     for (int32_t i = 0; i < e->n_inputs; i++) {
         const qb_desc *d = &e->inputs[i].desc;
-        out->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(d));
-        if (!out->inputs[i]) return cx->code;
+        QB_TRY_NEW(cx, out->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(d)));
         if (d->dtype == QB_DTYPE_F32) /* what else there is may be an index: 0 */
             qb_rng_timing_noise(out->inputs[i], qb_shape_count(&d->shape));
     }

@@ -69,8 +69,7 @@ static qb_status resolve(qb_ctx *cx, request *r) {
     QB_TRY(qb_backends_parse(cx, spec->backends, &r->backends));
     QB_TRY(qb_build_check_float_type(cx, spec, &r->backends));
     QB_TRY(qb_arena_create(cx, &r->arena));
-    spec->backends = qb_backends_text(cx, &r->backends, r->arena);
-    if (!spec->backends) return cx->code;
+    QB_TRY_NEW(cx, spec->backends = qb_backends_text(cx, &r->backends, r->arena));
     r->known.cache = spec->timing_cache;
     if (spec->n_profiles > 0) return QB_OK;
     qb_shape *shapes = qb_arena_alloc(cx, r->arena, (size_t)r->graph->n_inputs, sizeof *shapes);
@@ -89,8 +88,7 @@ static qb_status check_apart(qb_ctx *cx, const request *r) {
     if (!r->spec.items_apart || r->spec.n_profiles > 0) return QB_OK;
     const int64_t batch = qb_common_batch(r->graph, r->spec.input_shapes);
     if (batch == 1) return QB_OK;
-    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
-    if (!shapes) return cx->code;
+    QB_FREED qb_shape *shapes = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *shapes));
     for (int32_t i = 0; i < n; i++) shapes[i] = r->spec.input_shapes[i];
     QB_TRY(qb_graph_bind_sharing(cx, r->graph, shapes, &whole));
     for (int32_t i = 0; batch > 0 && i < n; i++) shapes[i].dim[0] = 1;
@@ -103,18 +101,15 @@ static qb_status check_apart(qb_ctx *cx, const request *r) {
 /* The engine that a plan (taken over, also on failure) says, packed. */
 static qb_status realize(qb_ctx *cx, const qb_graph *graph, qb_plan *plan, qb_compiled *compiled,
                          qb_engine **out) {
-    qb_engine *engine = NULL;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     qb_status status = qb_plan_realize(cx, graph, plan, NULL, compiled, &engine);
     if (status != QB_OK) {
         qb_plan_free(plan);
         return status;
     }
-    status = qb_engine_pack(cx, engine);
-    if (status == QB_OK)
-        *out = engine;
-    else
-        qb_engine_free(engine);
-    return status;
+    QB_TRY(qb_engine_pack(cx, engine));
+    *out = QB_MOVE(engine);
+    return QB_OK;
 }
 
 /* A plan is tuned, unless `given` (taken over, also on failure), and realized. */
@@ -137,9 +132,8 @@ static qb_status build_once(qb_ctx *cx, request *r, const qb_graph *graph, qb_pl
  * whose own section would be written over, they are not kept. */
 static qb_status open_denied(qb_ctx *cx, request *r) {
     if (!r->spec.check || r->spec.observable) return QB_OK;
-    QB_FREED char *name =
-        qb_format(cx, "host, %s, qbench %s", qb_tier_text(qb_processor_tier()), QB_VERSION);
-    if (!name) return cx->code;
+    QB_FREED char *name = QB_NEW(
+        cx, qb_format(cx, "host, %s, qbench %s", qb_tier_text(qb_processor_tier()), QB_VERSION));
     const char *cache = r->backends.device ? NULL : r->known.cache;
     return qb_timings_load(cx, cache, name, &r->known.denied);
 }
@@ -149,8 +143,7 @@ static qb_status note_wrong(qb_ctx *cx, const request *r, qb_plan *plan) {
     for (size_t i = 0; i < r->wrong.n; i++) {
         const int32_t row = qb_plan_find(&plan->table[0], r->wrong.item[i].value);
         if (row < 0) continue;
-        const char *text = qb_arena_strdup(cx, plan->arena, r->wrong.item[i].text);
-        if (!text) return cx->code;
+        const char *text = QB_NEW(cx, qb_arena_strdup(cx, plan->arena, r->wrong.item[i].text));
         plan->table[0].rows[row].tactic_reason = text;
     }
     return r->known.cache && !r->backends.device
@@ -255,8 +248,7 @@ static qb_status tune_and_realize(qb_ctx *cx, request *r, qb_engine **out) {
     if (r->spec.like) return follow(cx, r, out);
     QB_TRY(build(cx, r, r->graph, NULL, &engine));
     QB_TRY(keep_faster(cx, r, &engine));
-    *out = engine;
-    engine = NULL;
+    *out = QB_MOVE(engine);
     return QB_OK;
 }
 

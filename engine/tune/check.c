@@ -93,14 +93,12 @@ static qb_status lower_input(trial *t, int32_t i, const void **there) {
     if (t->constant[i]) {
         t->data[i] = t->step->constants[i];
     } else {
-        void *data = room(t, &t->in[i]);
-        if (!data) return t->cx->code;
+        void *data = QB_NEW(t->cx, room(t, &t->in[i]));
         fill(t, &t->in[i], most_of(&k->problem, i), data);
         t->data[i] = data;
     }
     if (k->packed_inputs >> i & 1) return QB_OK;
-    void *buffer = room(t, own);
-    if (!buffer) return t->cx->code;
+    void *buffer = QB_NEW(t->cx, room(t, own));
     copy(&t->in[i], t->data[i], own, buffer);
     if (own->dtype == QB_DTYPE_BF16) /* what is rounded is rounded for both */
         copy(own, buffer, &t->in[i], (void *)(uintptr_t)t->data[i]);
@@ -123,10 +121,9 @@ static qb_status run_kernel(trial *t) {
     t->row.in = t->in;
     t->row.out = row_of(&p->out);
     for (int32_t i = 0; i < p->n_in; i++) QB_TRY(lower_input(t, i, &in[i]));
-    void *out = room(t, &p->out);
-    void *workspace = qb_arena_alloc(t->cx, t->arena, k->workspace_bytes, 1);
-    t->result = room(t, &t->row.out);
-    if (!out || !workspace || !t->result) return t->cx->code;
+    void *out = QB_NEW(t->cx, room(t, &p->out));
+    void *workspace = QB_NEW(t->cx, qb_arena_alloc(t->cx, t->arena, k->workspace_bytes, 1));
+    QB_TRY_NEW(t->cx, t->result = room(t, &t->row.out));
     for (int32_t i = 0; i < p->n_in && k->in_place_required; i++)
         if (k->in_place_inputs >> i & 1) out = (void *)(uintptr_t)in[i];
     const qb_launch launch = {.in = in,
@@ -186,8 +183,7 @@ static qb_status compare(trial *t, const qb_check_sample *s, const void *expecte
     double *bound = NULL, got, wanted;
     *text = NULL;
     if (floats) {
-        bound = qb_arena_alloc(t->cx, t->arena, (size_t)n, sizeof *bound);
-        if (!bound) return t->cx->code;
+        QB_TRY_NEW(t->cx, bound = qb_arena_alloc(t->cx, t->arena, (size_t)n, sizeof *bound));
         QB_TRY(qb_check_bounds(t->cx, s, expected, bits_of(t->step->kernel), bound));
     }
     const int64_t i = first_wrong(t, s, expected, bound, &got, &wanted);
@@ -416,8 +412,7 @@ static qb_status check_all(check *c) {
 static qb_status find_groups(check *c) {
     const qb_graph *graph = c->engine->graph;
     QB_TRY(qb_fuse(c->cx, graph, &c->groups));
-    c->group_of = qb_alloc(c->cx, (size_t)graph->n_values, sizeof *c->group_of);
-    if (!c->group_of) return c->cx->code;
+    QB_TRY_NEW(c->cx, c->group_of = qb_alloc(c->cx, (size_t)graph->n_values, sizeof *c->group_of));
     for (int32_t v = 0; v < graph->n_values; v++) c->group_of[v] = -1;
     for (int32_t g = 0; g < c->groups.n; g++)
         if (c->groups.group[g].out >= 0) c->group_of[c->groups.group[g].out] = g;

@@ -35,8 +35,7 @@ static qb_status enter_input(nodes *f, int32_t value, int32_t input) {
                              .n_in = 1,
                              .in = desc,
                              .out = {.dtype = QB_DTYPE_F32, .shape = desc->shape, .q.axis = -1}};
-    float *data = enter(f, value, &desc->shape);
-    if (!data) return f->cx->code;
+    float *data = QB_NEW(f->cx, enter(f, value, &desc->shape));
     qb_ref_copy(&copy, &f->sample->data[input], data);
     return QB_OK;
 }

@@ -19,13 +19,6 @@ static const qb_tactic *reference_of(qb_kind kind) {
 
 static int64_t at_most(int64_t n, int64_t most) { return n < 1 ? 1 : n > most ? most : n; }
 
-/* Elements behind the first `from` dimensions. */
-static int64_t inner(const qb_shape *shape, int32_t from) {
-    int64_t n = 1;
-    for (int32_t d = from; d < shape->rank; d++) n *= shape->dim[d];
-    return n;
-}
-
 static const void *behind(const void *data, const qb_desc *desc, int64_t elements) {
     return data ? (const char *)data + (size_t)elements * qb_dtype_size(desc->dtype) : NULL;
 }
@@ -43,8 +36,7 @@ static qb_status take_residual(qb_ctx *cx, qb_check_sample *s) {
     qb_desc *desc = &s->in[QB_IN_RESIDUAL];
     const size_t size = qb_dtype_size(desc->dtype);
     const int64_t n = qb_shape_count(&s->problem.out.shape);
-    char *copy = qb_alloc(cx, (size_t)n, size);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_alloc(cx, (size_t)n, size));
     for (int64_t i = 0; i < n; i += s->run)
         memcpy(copy + (size_t)i * size,
                behind(s->data[QB_IN_RESIDUAL], desc, s->first + i / s->run * s->of),
@@ -60,7 +52,8 @@ static qb_status sample_conv(qb_ctx *cx, uint64_t seed, qb_check_sample *s, bool
     qb_problem *p = &s->problem;
     qb_desc *x = &s->in[QB_IN_DATA], *w = &s->in[QB_IN_WEIGHT];
     const int64_t channels = p->out.shape.dim[1], rows = p->out.shape.dim[2];
-    const int64_t line = inner(&p->out.shape, 3), each = inner(&w->shape, 1);
+    const int64_t line = qb_shape_span(&p->out.shape, 3, p->out.shape.rank),
+                  each = qb_shape_span(&w->shape, 1, w->shape.rank);
     *taken = line * each <= (int64_t)WORK_MOST * WORK_LEAST;
     if (!*taken) return QB_OK;
     const int64_t group = p->group, a_group = channels / group;
@@ -228,8 +221,7 @@ qb_status qb_check_bounds(qb_ctx *cx, const qb_check_sample *s, const float *exp
     for (int64_t i = 0; i < n; i++) bound[i] = 2 * step * largest + 1e-5 * largest + 1e-6;
     if (s->problem.kind == QB_KIND_ATTENTION) add_errors_of_scores(&s->problem, largest, n, bound);
     if (!is_float_sum(&s->problem)) return QB_OK;
-    QB_FREED float *sums = qb_alloc(cx, (size_t)n, sizeof *sums);
-    if (!sums) return cx->code;
+    QB_FREED float *sums = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *sums));
     const qb_status status = sums_of_magnitudes(cx, s, sums);
     const double terms = qb_problem_flops(&s->problem) / 2 / (double)n + 8;
     /* Transformed windows (Winograd) lose some digits more, functions of the sum stretch it. */

@@ -133,13 +133,12 @@ static qb_status time_of(selection *c, const qb_tactic *tactic, const qb_problem
     qb_timings *timings = ((const qb_tuning *)b->state)->known->timings;
     QB_FREED char *key = NULL;
     QB_TRY(qb_problem_key(b->cx, candidate, c->wanted->constant, &key));
-    qb_status status = QB_OK;
     /* a limit of workspace needs the kernel itself */
     if (b->spec->workspace_limit || !qb_timings_find(timings, tactic->name, key, timing)) {
-        status = measure(c, tactic, candidate, kernel, timing);
-        if (status == QB_OK) status = qb_timings_add(b->cx, timings, tactic->name, key, timing);
+        QB_TRY(measure(c, tactic, candidate, kernel, timing));
+        QB_TRY(qb_timings_add(b->cx, timings, tactic->name, key, timing));
     }
-    return status;
+    return QB_OK;
 }
 
 /* Enters the tactic with the first candidate that it takes. */

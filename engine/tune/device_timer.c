@@ -25,12 +25,9 @@ struct qb_scratch {
 };
 
 qb_status qb_scratch_create(qb_ctx *cx, const qb_device_api *device, qb_scratch **out) {
-    qb_status status = QB_OK;
-    qb_scratch *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    QB_RELEASED(qb_scratch_free_at) qb_scratch *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     s->device = device;
-    s->noise_pattern = qb_alloc(cx, NOISE_BYTES, 1);
-    if (!s->noise_pattern) QB_GO(cx->code);
+    QB_TRY_NEW(cx, s->noise_pattern = qb_alloc(cx, NOISE_BYTES, 1));
     qb_rng rng;
     qb_rng_seed(&rng, 1);
     /* finite and below 2 in f16 and in f32, varied as bytes */
@@ -38,14 +35,11 @@ qb_status qb_scratch_create(qb_ctx *cx, const qb_device_api *device, qb_scratch 
         const uint64_t four = (qb_rng_u64(&rng) & 0x8fff8fff8fff8fff) + 0x2c002c002c002c00;
         memcpy(s->noise_pattern + i, &four, sizeof four);
     }
-    QB_GO(device->stream_open(cx, &s->stream));
-    QB_GO(device->event.open(cx, &s->begin));
-    QB_GO(device->event.open(cx, &s->end));
-    *out = s;
-    s = NULL;
-out:
-    qb_scratch_free(s);
-    return status;
+    QB_TRY(device->stream_open(cx, &s->stream));
+    QB_TRY(device->event.open(cx, &s->begin));
+    QB_TRY(device->event.open(cx, &s->end));
+    *out = QB_MOVE(s);
+    return QB_OK;
 }
 
 void qb_scratch_free(qb_scratch *s) {
@@ -133,8 +127,7 @@ static qb_status assign(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, cons
 static qb_status upload_constants(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel,
                                   const void *const *constants, const qb_launch *launch) {
     if (!kernel->pack || kernel->packed_bytes == 0) return QB_OK;
-    QB_FREED void *packed = qb_alloc_aligned(cx, kernel->packed_bytes, 1);
-    if (!packed) return cx->code;
+    QB_FREED void *packed = QB_NEW(cx, qb_alloc_aligned(cx, kernel->packed_bytes, 1));
     QB_TRY(kernel->pack(cx, kernel, constants, packed));
     QB_TRY(s->device->upload(cx, (void *)(uintptr_t)launch->packed, packed, kernel->packed_bytes,
                              s->stream));

@@ -243,8 +243,7 @@ static void fill(const refinement *r, candidate *l) {
 static qb_status add_candidate(qb_ctx *cx, refinement *r, const candidate *like, candidate **out) {
     QB_TRY(qb_grow(cx, &r->candidates, &r->cap_candidates, r->n_candidates + 1,
                    sizeof *r->candidates));
-    candidate *l = qb_alloc(cx, 1, sizeof *l);
-    if (!l) return cx->code;
+    candidate *l = QB_NEW(cx, qb_alloc(cx, 1, sizeof *l));
     r->candidates[r->n_candidates++] = l;
     l->engine.steps = qb_alloc(cx, (size_t)r->engine->n_steps, sizeof *l->engine.steps);
     l->pick = qb_alloc(cx, 2 * r->n_families, sizeof *l->pick);
@@ -271,15 +270,13 @@ static qb_status upload(qb_ctx *cx, refinement *r, const family *f, alternative 
     if (with->packed || !kernel->pack || bytes == 0) return QB_OK;
     QB_GO(device->stream_open(cx, &stream));
     QB_GO(reserve(cx, r, stride * (size_t)f->n, &there));
-    host = qb_alloc_aligned(cx, bytes, 1);
-    if (!host) QB_GO(cx->code);
+    QB_GO_NEW(cx, host = qb_alloc_aligned(cx, bytes, 1));
     QB_GO(kernel->pack(cx, kernel, r->engine->steps[f->first].constants, host));
     QB_GO(device->upload(cx, there, host, bytes, stream));
     for (int32_t i = 1; i < f->n; i++)
         QB_GO(device->upload(cx, (char *)there + stride * (size_t)i, there, bytes, stream));
     QB_GO(device->sync(cx, stream));
-    with->packed = there;
-    there = NULL;
+    with->packed = QB_MOVE(there);
 out:
     qb_free(host);
     device->release(there);
@@ -308,13 +305,10 @@ static int rounds_of(const refinement *r) {
 static qb_status start(qb_ctx *cx, refinement *r, const candidate *l) {
     const qb_engine *e = r->engine;
     if (r->context) return QB_OK;
-    r->inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *r->inputs);
-    r->outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *r->outputs);
-    if (!r->inputs || !r->outputs) return cx->code;
-    for (int32_t i = 0; i < e->n_inputs; i++) {
-        r->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(&e->inputs[i].desc));
-        if (!r->inputs[i]) return cx->code;
-    }
+    QB_TRY_NEW(cx, r->inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *r->inputs));
+    QB_TRY_NEW(cx, r->outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *r->outputs));
+    for (int32_t i = 0; i < e->n_inputs; i++)
+        QB_TRY_NEW(cx, r->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(&e->inputs[i].desc)));
     void *tensors; /* is there memory for them? */
     QB_TRY(reserve(cx, r, e->on.arena + QB_DEVICE_ALIGNMENT + r->workspace, &tensors));
     e->device->release(tensors);
@@ -420,8 +414,7 @@ static qb_status search(qb_ctx *cx, refinement *r, candidate **best) {
     }
     if (n == 0) return QB_OK;
     if (n > 1) QB_TRY(attempt(cx, r, best, all)); /* else it is the only family's first trial */
-    QB_FREED bool *seen = qb_alloc(cx, r->n_families, sizeof *seen);
-    if (!seen) return cx->code;
+    QB_FREED bool *seen = QB_NEW(cx, qb_alloc(cx, r->n_families, sizeof *seen));
     return try_families(cx, r, best, seen);
 }
 
@@ -495,8 +488,7 @@ qb_status qb_tune_in_graph(qb_ctx *cx, qb_engine *engine, qb_timings *timings) {
     candidate *best;
     if (!is_all_there(engine)) return QB_OK;
     const double start = qb_now();
-    r.member = qb_alloc(cx, (size_t)engine->n_steps, sizeof *r.member);
-    if (!r.member) return cx->code;
+    QB_TRY_NEW(cx, r.member = qb_alloc(cx, (size_t)engine->n_steps, sizeof *r.member));
     QB_TRY(find_families(cx, &r));
     status = search(cx, &r, &best);
     status = status == QB_OK ? apply(cx, &r, best) : stay(cx, &r, status);

@@ -58,8 +58,7 @@ static qb_status time_both(search_state *m, int32_t g) {
     qb_lowering *b = m->b;
     const qb_group *group = &b->groups.group[g];
     if (!qb_f16_is_choice(b, group)) return QB_OK;
-    m->f16_in[g] = qb_f16_inputs(b, group, false);
-    if (!m->f16_in[g]) return b->cx->code;
+    QB_TRY_NEW(b->cx, m->f16_in[g] = qb_f16_inputs(b, group, false));
     if (group->kind == QB_KIND_CONCAT) return QB_OK;
     qb_group floats = *group;
     floats.in = m->f16_in[g];
@@ -128,8 +127,7 @@ static void descend(search_state *m) {
 
 static qb_status search(search_state *m) {
     double all_quantized = total(m), from_quantized, from_f16;
-    QB_FREED bool *kept = qb_alloc(m->b->cx, (size_t)m->n, sizeof *kept);
-    if (!kept) return m->b->cx->code;
+    QB_FREED bool *kept = QB_NEW(m->b->cx, qb_alloc(m->b->cx, (size_t)m->n, sizeof *kept));
     descend(m);
     from_quantized = total(m);
     memcpy(kept, m->is_f16, (size_t)m->n * sizeof *kept);

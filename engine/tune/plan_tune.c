@@ -12,8 +12,7 @@
 
 static qb_status load_timings(qb_ctx *cx, const qb_engine *e, qb_tuning_state *known) {
     if (known->timings) return QB_OK;
-    QB_FREED char *name = qb_format(cx, "%s, qbench %s", e->on.name, QB_VERSION);
-    if (!name) return cx->code;
+    QB_FREED char *name = QB_NEW(cx, qb_format(cx, "%s, qbench %s", e->on.name, QB_VERSION));
     return qb_timings_load(cx, known->cache, name, &known->timings);
 }
 
@@ -55,8 +54,7 @@ static qb_status record(qb_lowering *b, const char *value, bool is_copy, qb_step
         row.note = chosen->note;
     }
     if (!is_copy && step->on_device && step->kernel) {
-        row.fuse_reason = t->fuse_reason;
-        t->fuse_reason = NULL;
+        row.fuse_reason = QB_MOVE(t->fuse_reason);
         row.f16_reason = b->value[b->groups.group[b->group].out].f16_reason;
     }
     if (!is_copy) row.fallback_reason = b->fallback_reason;
@@ -176,8 +174,7 @@ static qb_status split(qb_ctx *cx, const tuner *t, qb_engine **engine) {
 
 /* The candidate goes, its plan stays. */
 static qb_plan *take_plan(qb_engine *candidate) {
-    qb_plan *plan = candidate->plan;
-    candidate->plan = NULL;
+    qb_plan *plan = QB_MOVE(candidate->plan);
     qb_engine_destroy(candidate);
     return plan;
 }
@@ -194,16 +191,14 @@ static qb_status save_timings(qb_ctx *cx, const qb_tuning_state *known) {
     return qb_timings_save(cx, known->timings, known->cache);
 }
 
-static qb_status tune(qb_ctx *cx, const tuner *t, qb_engine *engine, qb_plan **out) {
-    qb_status status = save_timings(cx, t->how.known);
-    if (status == QB_OK) status = split(cx, t, &engine);
-    if (status == QB_OK) status = in_graph(cx, t, engine);
-    if (status == QB_OK) status = save_timings(cx, t->how.known);
-    if (status == QB_OK)
-        *out = take_plan(engine);
-    else
-        qb_engine_free(engine);
-    return status;
+static qb_status tune(qb_ctx *cx, const tuner *t, qb_engine *built, qb_plan **out) {
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = built;
+    QB_TRY(save_timings(cx, t->how.known));
+    QB_TRY(split(cx, t, &engine));
+    QB_TRY(in_graph(cx, t, engine));
+    QB_TRY(save_timings(cx, t->how.known));
+    *out = take_plan(QB_MOVE(engine));
+    return QB_OK;
 }
 
 qb_compiled *qb_plans_compiled(const qb_plans *plans) {

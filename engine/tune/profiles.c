@@ -46,12 +46,10 @@ static qb_status keep_compiled(qb_ctx *cx, qb_engine *engine, const qb_engine *p
 
 static qb_status try_shapes(qb_ctx *cx, qb_engine *engine, int32_t profile, const char *which,
                             const qb_shape *shapes) {
-    const qb_engine *plan;
+    QB_RELEASED(qb_engine_release_at) const qb_engine *plan = NULL;
     QB_TRY_WRAP(cx, qb_engine_at_profile(cx, engine, profile, shapes, &plan), "profile %d, %s",
                 (int)profile, which);
-    const qb_status status = keep_compiled(cx, engine, plan);
-    qb_engine_release(plan);
-    return status;
+    return keep_compiled(cx, engine, plan);
 }
 
 /* The corners of all profiles: they must work, tell how much memory a context needs, and need not
@@ -102,8 +100,7 @@ qb_status qb_profiles_build(qb_ctx *cx, const qb_graph *graph, qb_plan *plan, bo
     if (status != QB_OK) goto out;
     QB_GO(try_profiles(cx, engine));
     if (known->cache && known->timings) QB_GO(qb_timings_save(cx, known->timings, known->cache));
-    *out = engine;
-    engine = NULL;
+    *out = QB_MOVE(engine);
 out:
     qb_engine_free(engine);
     qb_plans_free(plans);

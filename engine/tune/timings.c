@@ -151,7 +151,6 @@ static qb_status parse_compiled(qb_ctx *cx, qb_timings *t, const char *name, int
 
 static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) {
     QB_RELEASED(qb_strbuf_release) qb_strbuf others = {0};
-    qb_status status = QB_OK;
     bool ours = false, any = false;
     int32_t number = 0;
     for (char *line = text, *next; *line; line = next) {
@@ -178,29 +177,23 @@ static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) 
     }
     if (others.failed) return qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", name);
     t->others = qb_arena_strdup(cx, t->arena, others.data ? others.data : "");
-    if (!t->others) status = cx->code;
+    if (!t->others) return cx->code;
     t->n_loaded = t->n;
     t->n_compiled = qb_compiled_count(t->compiled);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_timings_parse(qb_ctx *cx, const char *name, const char *text, const char *device,
                            qb_timings **out) {
-    qb_status status = QB_OK;
-    char *copy = qb_strdup(cx, text);
-    qb_timings *t = qb_alloc(cx, 1, sizeof *t);
-    if (!copy || !t) QB_GO(cx->code);
-    QB_GO(qb_arena_create(cx, &t->arena));
-    QB_GO(qb_compiled_create(cx, &t->compiled));
-    t->device = qb_arena_strdup(cx, t->arena, device);
-    if (!t->device) QB_GO(cx->code);
-    QB_GO(parse(cx, t, name, copy));
-    *out = t;
-    t = NULL;
-out:
-    qb_free(copy);
-    qb_timings_free(t);
-    return status;
+    QB_FREED char *copy = qb_strdup(cx, text);
+    QB_RELEASED(qb_timings_free_at) qb_timings *t = qb_alloc(cx, 1, sizeof *t);
+    if (!copy || !t) return cx->code;
+    QB_TRY(qb_arena_create(cx, &t->arena));
+    QB_TRY(qb_compiled_create(cx, &t->compiled));
+    QB_TRY_NEW(cx, t->device = qb_arena_strdup(cx, t->arena, device));
+    QB_TRY(parse(cx, t, name, copy));
+    *out = QB_MOVE(t);
+    return QB_OK;
 }
 
 qb_status qb_timings_load(qb_ctx *cx, const char *path, const char *device, qb_timings **out) {

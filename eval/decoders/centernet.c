@@ -1,7 +1,6 @@
 /* centernet: peaks of a heat map a class, with sizes and offsets of the objects there, in cells of
  * the map (CenterNet, https://github.com/xingyizhou/CenterNet; TTFNet, CenterFace's form). A peak
  * is a cell that none of the eight around it exceeds: that is the suppression. */
-#include <math.h>
 #include <string.h>
 
 #include "eval/detection.h"

@@ -137,8 +137,7 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     const bool behind = has_background(in, &p);
     const int64_t step = p.transposed ? p.n : 1, next = p.transposed ? 1 : p.each;
     const bool logits = qb_needs_sigmoid(in, p.scores->data, p.n, p.each, p.each, 1);
-    QB_FREED float *own = qb_alloc(cx, (size_t)p.each, sizeof *own);
-    if (!own) return cx->code;
+    QB_FREED float *own = QB_NEW(cx, qb_alloc(cx, (size_t)p.each, sizeof *own));
     for (int64_t i = 0; i < p.n; i++) {
         double box[4];
         for (int64_t k = 0; k < p.each; k++)

@@ -36,27 +36,22 @@ static void detect_close(void *opened) {
     QB_FREE_ALL(s->found, s->seen, s->name, s->whole, s->read_ids, s->category,
                 s->judged.objects.item, s);
 }
+QB_RELEASE_AT(state, detect_close)
 
 static qb_status create_state(qb_ctx *cx, const qb_task_data *data, state **out) {
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    QB_RELEASED(detect_close_at) state *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     *s = (state){.data = *data,
                  .truth = qb_dataset_truth(data->loader->dataset),
                  .samples = qb_dataset_count(data->loader->dataset)};
-    s->found = qb_alloc(cx, (size_t)s->samples * (size_t)data->n_engines, sizeof *s->found);
-    s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen);
-    if (s->found && s->seen) {
-        *out = s;
-        return QB_OK;
-    }
-    detect_close(s);
-    return cx->code;
+    QB_TRY_NEW(cx, s->found = qb_alloc(cx, (size_t)s->samples * (size_t)data->n_engines,
+                                       sizeof *s->found));
+    QB_TRY_NEW(cx, s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen));
+    *out = QB_MOVE(s);
+    return QB_OK;
 }
 
 static qb_status refuse_outputs(qb_ctx *cx, const qb_graph *graph) {
     qb_strbuf text = {0};
-    int32_t n;
-    const qb_box_decoder *const *all = qb_box_decoders(&n);
     char shape[128], *message;
     for (int32_t i = 0; i < graph->n_outputs && i < 12; i++) {
         const qb_value *value = &graph->values[graph->outputs[i]];
@@ -64,8 +59,9 @@ static qb_status refuse_outputs(qb_ctx *cx, const qb_graph *graph) {
                        qb_shape_text(&value->shape, shape, sizeof shape));
     }
     qb_strbuf_add(&text, "); detection.decode in the sidecar or qbench.yaml names one:");
-    for (int32_t i = 0; i < n; i++)
-        qb_strbuf_addf(&text, "%s %s (%s)", i ? "," : "", all[i]->name, all[i]->text);
+    for (const qb_box_decoder *const *d = qb_box_decoders; *d; d++)
+        qb_strbuf_addf(&text, "%s %s (%s)", d == qb_box_decoders ? "" : ",", (*d)->name,
+                       (*d)->text);
     QB_TRY(qb_strbuf_take(cx, &text, &message));
     qb_fail(cx, QB_STATUS_UNSUPPORTED, "task detect: no decoder fits the model's outputs (%s",
             message);
@@ -103,28 +99,23 @@ static qb_status detect_open(qb_ctx *cx, const qb_task_data *data, void **out) {
     if (qb_dataset_has_tensors(dataset))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "task detect: expected images with COCO's ground truth, got tensors");
-    state *s;
-    qb_status status = QB_OK;
+    QB_RELEASED(detect_close_at) state *s = NULL;
     QB_TRY(create_state(cx, data, &s));
     s->settings = data->settings->detect;
-    s->name = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->name);
-    s->whole = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->whole);
-    if (!s->name || !s->whole) QB_GO(cx->code);
+    QB_TRY_NEW(cx, s->name = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->name));
+    QB_TRY_NEW(cx, s->whole = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->whole));
     for (int32_t i = 0; i < data->graph->n_outputs; i++) {
         const qb_value *value = &data->graph->values[data->graph->outputs[i]];
         s->name[i] = value->name;
         s->whole[i] = !qb_dtype_is_float(value->dtype);
     }
     s->n_labels = count_labels(data);
-    if (!s->settings.decoder) QB_GO(choose_decoder(cx, s));
+    if (!s->settings.decoder) QB_TRY(choose_decoder(cx, s));
     if (!s->truth)
         qb_warn(cx, "the data have no boxes: engines are compared with the first one only (COCO's "
                     "ground truth: --data instances.json)");
-    *out = s;
+    *out = QB_MOVE(s);
     return QB_OK;
-out:
-    detect_close(s);
-    return status;
 }
 
 /* Back to the pixels of the image itself. */
@@ -294,11 +285,10 @@ static qb_status choose_truth(qb_ctx *cx, state *s) {
     const qb_coco *t = s->truth;
     const int32_t n = known_classes(s);
     const int32_t *class_of = s->category;
-    QB_FREED bool *has = qb_alloc(cx, (size_t)t->n_categories, sizeof *has);
-    qb_coco_object *kept = qb_alloc(cx, t->objects.n, sizeof *kept);
-    qb_status status = has && kept ? QB_OK : cx->code;
+    QB_FREED bool *has = QB_NEW(cx, qb_alloc(cx, (size_t)t->n_categories, sizeof *has));
+    qb_coco_object *kept = QB_NEW(cx, qb_alloc(cx, t->objects.n, sizeof *kept));
     int32_t found = 0;
-    for (int32_t k = 0; status == QB_OK && k < n; k++) {
+    for (int32_t k = 0; k < n; k++) {
         found += class_of[k] >= 0 && !has[class_of[k]];
         if (class_of[k] >= 0) has[class_of[k]] = true;
     }
@@ -306,16 +296,16 @@ static qb_status choose_truth(qb_ctx *cx, state *s) {
     s->judged = *t;
     s->judged.objects.item = kept;
     s->judged.objects.n = 0;
-    for (size_t i = 0; status == QB_OK && i < t->objects.n; i++) {
+    for (size_t i = 0; i < t->objects.n; i++) {
         const qb_coco_object *o = &t->objects.item[i];
         if (!fewer || (o->category >= 0 && has[o->category])) kept[s->judged.objects.n++] = *o;
     }
-    if (status == QB_OK && fewer)
+    if (fewer)
         qb_warn(cx,
                 "the model has a class for %d of the data's %d categories ('%s', ...): the others "
                 "do not count",
                 n, t->n_categories, t->category[class_of[0]].name);
-    return status;
+    return QB_OK;
 }
 
 /* How an engine's boxes meet the ground truth. */
@@ -330,8 +320,7 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const 
     qb_coco_objects results = {0};
     size_t n = 0, strays = 0;
     for (int64_t i = 0; i < s->samples; i++) n += found[i].n;
-    results.item = qb_alloc(cx, n, sizeof *results.item);
-    if (!results.item) return cx->code;
+    QB_TRY_NEW(cx, results.item = qb_alloc(cx, n, sizeof *results.item));
     for (int64_t i = 0; i < s->samples; i++)
         for (size_t k = 0; k < found[i].n; k++) {
             const qb_detection *d = &found[i].item[k];
@@ -392,6 +381,12 @@ typedef struct scored {
     int32_t *weight; /* by image of the ground truth */
 } scored;
 
+static void scored_release(scored *d) {
+    for (int32_t e = 0; d->of && e < d->s->data.n_engines; e++)
+        qb_coco_matches_free(d->of[e].matches);
+    QB_FREE_ALL(d->of, d->weight);
+}
+
 /* By image of the ground truth: 1 where it was read. */
 static void count_seen(const state *s, int32_t *weight) {
     memset(weight, 0, (size_t)s->truth->n_images * sizeof *weight);
@@ -425,31 +420,29 @@ static qb_status coco_values(qb_ctx *cx, const void *from, int32_t engine, const
 static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run_row *row) {
     const qb_coco *truth = &d->s->judged;
     qb_coco_scores all;
-    QB_FREED qb_coco_scores *each = qb_alloc(cx, (size_t)truth->n_categories, sizeof *each);
-    QB_FREED int64_t *objects = qb_alloc(cx, (size_t)truth->n_categories, sizeof *objects);
-    qb_status status = each && objects ? QB_OK : cx->code;
+    const size_t n = (size_t)truth->n_categories;
+    QB_FREED qb_coco_scores *each = QB_NEW(cx, qb_alloc(cx, n, sizeof *each));
+    QB_FREED int64_t *objects = QB_NEW(cx, qb_alloc(cx, n, sizeof *objects));
     count_seen(d->s, d->weight);
-    row->curve = qb_alloc(cx, QB_COCO_RECALLS, sizeof *row->curve);
-    if (!row->curve) status = cx->code;
-    if (status == QB_OK) status = qb_coco_curve(cx, d->of[engine].matches, d->weight, row->curve);
-    if (status == QB_OK) row->n_curve = QB_COCO_RECALLS;
-    if (status == QB_OK)
-        status =
-            qb_coco_summarize(cx, d->of[engine].matches, d->weight, 1u << QB_COCO_AP, &all, each);
-    for (size_t i = 0; status == QB_OK && i < truth->objects.n; i++) {
+    QB_TRY_NEW(cx, row->curve = qb_alloc(cx, QB_COCO_RECALLS, sizeof *row->curve));
+    QB_TRY(qb_coco_curve(cx, d->of[engine].matches, d->weight, row->curve));
+    row->n_curve = QB_COCO_RECALLS;
+    QB_TRY(qb_coco_summarize(cx, d->of[engine].matches, d->weight, 1u << QB_COCO_AP, &all, each));
+    for (size_t i = 0; i < truth->objects.n; i++) {
         const qb_coco_object *o = &truth->objects.item[i];
         if (o->category >= 0 && o->image >= 0 && !o->crowd)
             objects[o->category] += d->weight[o->image];
     }
-    for (int32_t c = 0; status == QB_OK && c < truth->n_categories; c++)
+    for (int32_t c = 0; c < truth->n_categories; c++)
         if (each[c].value[QB_COCO_AP] >= 0)
-            status = qb_run_class_score_add(cx, row, truth->category[c].name,
-                                            percent(each[c].value[QB_COCO_AP]), objects[c]);
-    return status;
+            QB_TRY(qb_run_class_score_add(cx, row, truth->category[c].name,
+                                          percent(each[c].value[QB_COCO_AP]), objects[c]));
+    return QB_OK;
 }
 
 static qb_status score_truth(qb_ctx *cx, state *s, qb_run *run) {
     const int32_t n = s->data.n_engines;
+    QB_RELEASED(scored_release)
     scored d = {.s = s,
                 .of = qb_alloc(cx, (size_t)n, sizeof *d.of),
                 .weight = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *d.weight)};
@@ -463,18 +456,14 @@ static qb_status score_truth(qb_ctx *cx, state *s, qb_run *run) {
     s->n_category = highest_label(s) + 1;
     if (known_classes(s) > s->n_category) s->n_category = known_classes(s);
     s->category = qb_alloc(cx, (size_t)s->n_category, sizeof *s->category);
-    qb_status status = d.of && d.weight && s->category ? QB_OK : cx->code;
-    if (status == QB_OK) status = map_classes(cx, s, s->n_category, s->category);
-    if (status == QB_OK) status = choose_truth(cx, s);
-    if (status == QB_OK) count_seen(s, d.weight);
-    for (int32_t e = 0; e < n && status == QB_OK; e++)
-        status = match_engine(cx, s, e, d.weight, &d.of[e]);
-    if (status == QB_OK) status = qb_task_score(cx, &scores, run);
-    for (int32_t e = 0; e < n && status == QB_OK; e++)
-        status = add_classes(cx, &d, e, &run->row[e]);
-    for (int32_t e = 0; d.of && e < n; e++) qb_coco_matches_free(d.of[e].matches);
-    QB_FREE_ALL(d.of, d.weight);
-    return status;
+    if (!d.of || !d.weight || !s->category) return cx->code;
+    QB_TRY(map_classes(cx, s, s->n_category, s->category));
+    QB_TRY(choose_truth(cx, s));
+    count_seen(s, d.weight);
+    for (int32_t e = 0; e < n; e++) QB_TRY(match_engine(cx, s, e, d.weight, &d.of[e]));
+    QB_TRY(qb_task_score(cx, &scores, run));
+    for (int32_t e = 0; e < n; e++) QB_TRY(add_classes(cx, &d, e, &run->row[e]));
+    return QB_OK;
 }
 
 /* ---- against the first engine's boxes ---- */
@@ -589,8 +578,7 @@ static qb_status show_boxes(qb_ctx *cx, const state *s, const qb_detections *own
                             const qb_detections *other, qb_run_box **out, int32_t *n) {
     const double visible = s->settings.report_threshold;
     double iou;
-    *out = qb_alloc(cx, BOXES_SHOWN, sizeof **out);
-    if (!*out) return cx->code;
+    QB_TRY_NEW(cx, *out = qb_alloc(cx, BOXES_SHOWN, sizeof **out));
     for (size_t i = 0; i < own->n && *n < BOXES_SHOWN; i++) {
         const qb_detection *d = &own->item[i];
         if (!(d->score > visible)) continue;

@@ -35,6 +35,7 @@ static void keypoints_close(void *opened) {
     }
     QB_FREE_ALL(s->found, s->seen, s);
 }
+QB_RELEASE_AT(state, keypoints_close)
 
 /* The first object that has key points: all have as many; NULL. */
 static const qb_coco_object *example(const qb_coco *truth) {
@@ -49,20 +50,16 @@ static int32_t count_points(const qb_coco *truth) {
 }
 
 static qb_status create_state(qb_ctx *cx, const qb_task_data *data, state **out) {
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    QB_RELEASED(keypoints_close_at) state *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     *s = (state){.data = *data,
                  .truth = qb_dataset_truth(data->loader->dataset),
                  .samples = qb_dataset_count(data->loader->dataset)};
     s->points = count_points(s->truth);
-    s->found = qb_alloc(cx, (size_t)s->samples * (size_t)data->n_engines, sizeof *s->found);
-    s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen);
-    if (s->found && s->seen) {
-        *out = s;
-        return QB_OK;
-    }
-    keypoints_close(s);
-    return cx->code;
+    QB_TRY_NEW(cx, s->found = qb_alloc(cx, (size_t)s->samples * (size_t)data->n_engines,
+                                       sizeof *s->found));
+    QB_TRY_NEW(cx, s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen));
+    *out = QB_MOVE(s);
+    return QB_OK;
 }
 
 /* ---- outputs ---- */
@@ -138,8 +135,7 @@ static qb_status add_crop(qb_ctx *cx, const state *s, const qb_crop_points *form
     const qb_loader_options *loader = s->data.loader;
     qb_detection d = {.box = {0, 0, loader->width, loader->height}};
     out->n = 3 * (int64_t)s->points;
-    out->point = qb_alloc(cx, (size_t)out->n, sizeof *out->point);
-    if (!out->point) return cx->code;
+    QB_TRY_NEW(cx, out->point = qb_alloc(cx, (size_t)out->n, sizeof *out->point));
     qb_crop_points_decode(form, output, s->points, loader->width, loader->height, out->point);
     for (int32_t k = 0; k < 3 * s->points; k++) {
         out->point[k] = own_pixel(out->point[k], k, map);
@@ -157,8 +153,7 @@ static qb_status place(qb_ctx *cx, const state *s, const float *v, const rows *r
                        const qb_pixel_map *map, poses *out) {
     const int64_t first = r->is_final ? 6 : 5;
     out->n = 3 * (int64_t)s->points * (int64_t)out->list.n;
-    out->point = qb_alloc(cx, (size_t)out->n, sizeof *out->point);
-    if (!out->point) return cx->code;
+    QB_TRY_NEW(cx, out->point = qb_alloc(cx, (size_t)out->n, sizeof *out->point));
     for (size_t i = 0; i < out->list.n; i++) {
         qb_detection *d = &out->list.item[i];
         const float *at = v + d->label * r->each + first * r->step;
@@ -286,16 +281,21 @@ typedef struct scored {
     int32_t *weight;           /* by image of the ground truth */
 } scored;
 
+static void scored_release(scored *d) {
+    for (int32_t e = 0; d->matches && e < d->s->data.n_engines; e++)
+        qb_coco_matches_free(d->matches[e]);
+    QB_FREE_ALL(d->matches, d->weight);
+}
+
 static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, qb_coco_matches **out) {
     const poses *found = s->found + engine * s->samples;
     const qb_coco_object *shown = example(s->truth);
-    qb_coco_objects results = {0};
+    QB_RELEASED(qb_coco_objects_release) qb_coco_objects results = {0};
     size_t n = 0;
     for (int64_t i = 0; i < s->samples; i++) n += found[i].list.n;
-    results.item = qb_alloc(cx, n, sizeof *results.item);
-    results.point = qb_alloc(cx, 3 * n * (size_t)s->points, sizeof *results.point);
-    qb_status status = results.item && results.point ? QB_OK : cx->code;
-    for (int64_t i = 0; i < s->samples && status == QB_OK; i++)
+    QB_TRY_NEW(cx, results.item = qb_alloc(cx, n, sizeof *results.item));
+    QB_TRY_NEW(cx, results.point = qb_alloc(cx, 3 * n * (size_t)s->points, sizeof *results.point));
+    for (int64_t i = 0; i < s->samples; i++)
         for (size_t k = 0; k < found[i].list.n; k++) {
             qb_coco_object *o = &results.item[results.n++];
             *o = (qb_coco_object){.image = qb_dataset_truth_image(s->data.loader->dataset, i),
@@ -308,9 +308,7 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, qb_coc
             results.n_values += 3 * (size_t)s->points;
             qb_coco_box_of_points(&results, o);
         }
-    if (status == QB_OK) status = qb_coco_match(cx, s->truth, &results, QB_COCO_KEYPOINTS, out);
-    QB_FREE_ALL(results.item, results.point);
-    return status;
+    return qb_coco_match(cx, s->truth, &results, QB_COCO_KEYPOINTS, out);
 }
 
 static qb_status values_of(qb_ctx *cx, const void *from, int32_t engine, const int32_t *weight,
@@ -360,6 +358,7 @@ static const qb_metric_label shift_label = {
 static qb_status keypoints_finish(qb_ctx *cx, void *opened, qb_run *run) {
     const state *s = opened;
     const int32_t n = s->data.n_engines;
+    QB_RELEASED(scored_release)
     scored d = {.s = s,
                 .matches = qb_alloc(cx, (size_t)n, sizeof *d.matches),
                 .weight = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *d.weight)};
@@ -370,15 +369,12 @@ static qb_status keypoints_finish(qb_ctx *cx, void *opened, qb_run *run) {
                                    .seen = s->seen,
                                    .value = values_of,
                                    .state = &d};
-    qb_status status = d.matches && d.weight ? QB_OK : cx->code;
-    for (int32_t e = 0; e < n && status == QB_OK; e++)
-        status = match_engine(cx, s, e, &d.matches[e]);
-    if (status == QB_OK) status = qb_task_score(cx, &scores, run);
-    for (int32_t e = 0; e < n && status == QB_OK; e++)
-        status = qb_run_number_add(cx, &run->row[e], &shift_label, point_shift(s, e));
-    for (int32_t e = 0; d.matches && e < n; e++) qb_coco_matches_free(d.matches[e]);
-    QB_FREE_ALL(d.matches, d.weight);
-    return status;
+    if (!d.matches || !d.weight) return cx->code;
+    for (int32_t e = 0; e < n; e++) QB_TRY(match_engine(cx, s, e, &d.matches[e]));
+    QB_TRY(qb_task_score(cx, &scores, run));
+    for (int32_t e = 0; e < n; e++)
+        QB_TRY(qb_run_number_add(cx, &run->row[e], &shift_label, point_shift(s, e)));
+    return QB_OK;
 }
 
 /* Key points in the ground truth, and an output of a pose model for as many. */

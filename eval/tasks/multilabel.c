@@ -25,6 +25,7 @@ static void multilabel_close(void *opened) {
     if (!s) return;
     QB_FREE_ALL(s->class_of, s->score, s->order, s->shows, s->seen, s->logits, s);
 }
+QB_RELEASE_AT(state, multilabel_close)
 
 /* Scores of classes: one line of more than one number. */
 static int32_t classes_of(const qb_value *value) {
@@ -54,8 +55,7 @@ static qb_status map_categories(qb_ctx *cx, state *s) {
     const qb_labels *labels = s->data.labels;
     const bool named = labels && labels->n > 0;
     int32_t known = 0;
-    s->class_of = qb_alloc(cx, (size_t)s->truth->n_categories, sizeof *s->class_of);
-    if (!s->class_of) return cx->code;
+    QB_TRY_NEW(cx, s->class_of = qb_alloc(cx, (size_t)s->truth->n_categories, sizeof *s->class_of));
     for (int32_t c = 0; c < s->truth->n_categories; c++) {
         s->class_of[c] = named || c >= s->classes ? -1 : c;
         for (int32_t k = 0; named && k < labels->n && k < s->classes; k++)
@@ -70,8 +70,7 @@ static qb_status map_categories(qb_ctx *cx, state *s) {
 }
 
 static qb_status read_truth(qb_ctx *cx, state *s) {
-    QB_FREED int64_t *sample = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *sample);
-    if (!sample) return cx->code;
+    QB_FREED int64_t *sample = QB_NEW(cx, qb_alloc(cx, (size_t)s->truth->n_images, sizeof *sample));
     for (int32_t i = 0; i < s->truth->n_images; i++) sample[i] = -1;
     for (int64_t i = 0; i < s->samples; i++)
         sample[qb_dataset_truth_image(s->data.loader->dataset, i)] = i;
@@ -95,28 +94,23 @@ static qb_status allocate(qb_ctx *cx, state *s) {
 }
 
 static qb_status multilabel_open(qb_ctx *cx, const qb_task_data *data, void **out) {
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
-    qb_status status = QB_OK;
+    QB_RELEASED(multilabel_close_at) state *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     *s = (state){.data = *data,
                  .truth = qb_dataset_truth(data->loader->dataset),
                  .samples = qb_dataset_count(data->loader->dataset)};
     find_output(data, &s->output, &s->classes);
     if (s->output < 0)
-        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                      "task multilabel: expected an output N x classes of floats"));
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "task multilabel: expected an output N x classes of floats");
     if (!s->truth)
-        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                      "task multilabel: expected data with categories in each image: COCO's "
-                      "ground truth (--data instances.json) or a YOLO data set"));
-    QB_GO(allocate(cx, s));
-    QB_GO(map_categories(cx, s));
-    QB_GO(read_truth(cx, s));
-    *out = s;
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "task multilabel: expected data with categories in each image: COCO's "
+                       "ground truth (--data instances.json) or a YOLO data set");
+    QB_TRY(allocate(cx, s));
+    QB_TRY(map_categories(cx, s));
+    QB_TRY(read_truth(cx, s));
+    *out = QB_MOVE(s);
     return QB_OK;
-out:
-    multilabel_close(s);
-    return status;
 }
 
 static float *scores_of(const state *s, int32_t engine, int32_t class) {
@@ -138,8 +132,7 @@ static qb_status multilabel_outputs(qb_ctx *cx, void *opened, int32_t engine, in
 
 static qb_status multilabel_pack(qb_pack *part, int32_t n, const qb_task_data *data,
                                  void **opened) {
-    state *s = part->reads ? qb_alloc(part->cx, 1, sizeof *s) : *opened;
-    if (!s) return part->cx->code;
+    state *s = QB_NEW(part->cx, part->reads ? qb_alloc(part->cx, 1, sizeof *s) : *opened);
     *opened = s;
     if (part->reads)
         *s = (state){.data = *data,
@@ -180,8 +173,7 @@ static int by_score(const void *a, const void *b) {
 }
 
 static qb_status sort_scores(qb_ctx *cx, state *s) {
-    QB_FREED ranked *list = qb_alloc(cx, (size_t)s->samples, sizeof *list);
-    if (!list) return cx->code;
+    QB_FREED ranked *list = QB_NEW(cx, qb_alloc(cx, (size_t)s->samples, sizeof *list));
     for (int32_t e = 0; e < s->data.n_engines; e++)
         for (int32_t k = 0; k < s->classes; k++) {
             const float *score = scores_of(s, e, k);
@@ -259,11 +251,10 @@ static qb_status multilabel_values(qb_ctx *cx, const void *opened, int32_t engin
 static qb_status add_classes(qb_ctx *cx, const state *s, qb_run *run) {
     const qb_labels *labels = s->data.labels;
     char text[16];
-    QB_FREED int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
-    qb_status status = weight ? QB_OK : cx->code;
-    for (int64_t i = 0; status == QB_OK && i < s->samples; i++) weight[i] = s->seen[i];
-    for (int32_t e = 0; e < s->data.n_engines && status == QB_OK; e++)
-        for (int32_t k = 0; k < s->classes && status == QB_OK; k++) {
+    QB_FREED int32_t *weight = QB_NEW(cx, qb_alloc(cx, (size_t)s->samples, sizeof *weight));
+    for (int64_t i = 0; i < s->samples; i++) weight[i] = s->seen[i];
+    for (int32_t e = 0; e < s->data.n_engines; e++)
+        for (int32_t k = 0; k < s->classes; k++) {
             const double ap = average_precision(s, e, k, weight);
             const char *name = labels && k < labels->n ? labels->name[k] : NULL;
             int64_t n = 0;
@@ -273,9 +264,9 @@ static qb_status add_classes(qb_ctx *cx, const state *s, qb_run *run) {
                 if (s->class_of[c] == k) name = s->truth->category[c].name;
             snprintf(text, sizeof text, "%d", (int)k);
             if (!isnan(ap))
-                status = qb_run_class_score_add(cx, &run->row[e], name ? name : text, 100 * ap, n);
+                QB_TRY(qb_run_class_score_add(cx, &run->row[e], name ? name : text, 100 * ap, n));
         }
-    return status;
+    return QB_OK;
 }
 
 static qb_status multilabel_finish(qb_ctx *cx, void *opened, qb_run *run) {

@@ -58,6 +58,7 @@ static void segment_close(void *opened) {
     qb_labels_release(&s->names);
     qb_free(s);
 }
+QB_RELEASE_AT(state, segment_close)
 
 /* ---- which output, and how it lies ---- */
 
@@ -146,8 +147,7 @@ static qb_status copy_names(qb_ctx *cx, const qb_labels *from, qb_labels *out) {
 static qb_status names_of_data(qb_ctx *cx, state *s) {
     const qb_coco *c = s->coco;
     const int32_t behind = s->classes == c->n_categories + 1;
-    QB_FREED const char **name = qb_alloc(cx, (size_t)s->classes, sizeof *name);
-    if (!name) return cx->code;
+    QB_FREED const char **name = QB_NEW(cx, qb_alloc(cx, (size_t)s->classes, sizeof *name));
     for (int32_t i = 0; i < s->classes; i++)
         name[i] = i < behind                     ? "background"
                   : i - behind < c->n_categories ? c->category[i - behind].name
@@ -158,8 +158,7 @@ static qb_status names_of_data(qb_ctx *cx, state *s) {
 static qb_status map_categories(qb_ctx *cx, state *s) {
     const qb_coco *c = s->coco;
     int32_t known = 0;
-    s->class_of = qb_alloc(cx, (size_t)c->n_categories, sizeof *s->class_of);
-    if (!s->class_of) return cx->code;
+    QB_TRY_NEW(cx, s->class_of = qb_alloc(cx, (size_t)c->n_categories, sizeof *s->class_of));
     if (s->names.n == 0) QB_TRY(names_of_data(cx, s));
     for (int32_t k = 0; k < c->n_categories; k++) {
         s->class_of[k] = -1;
@@ -177,18 +176,15 @@ static qb_status map_categories(qb_ctx *cx, state *s) {
 
 static qb_status allocate(qb_ctx *cx, state *s) {
     const size_t samples = (size_t)s->samples, each = samples * (size_t)s->data.n_engines;
-    s->count = qb_alloc(cx, each * (size_t)s->classes, sizeof *s->count);
-    s->pixels = qb_alloc(cx, 2 * each, sizeof *s->pixels);
-    s->same = qb_alloc(cx, each, sizeof *s->same);
-    s->all = qb_alloc(cx, samples, sizeof *s->all);
-    s->mask = qb_alloc(cx, samples, sizeof *s->mask);
-    s->small = qb_alloc(cx, each, sizeof *s->small);
-    if (!s->small) return cx->code;
-    s->seen = qb_alloc(cx, samples, sizeof *s->seen);
-    s->counts_for = qb_alloc(cx, samples, sizeof *s->counts_for);
-    return s->count && s->pixels && s->same && s->all && s->mask && s->seen && s->counts_for
-               ? QB_OK
-               : cx->code;
+    QB_TRY_NEW(cx, s->count = qb_alloc(cx, each * (size_t)s->classes, sizeof *s->count));
+    QB_TRY_NEW(cx, s->pixels = qb_alloc(cx, 2 * each, sizeof *s->pixels));
+    QB_TRY_NEW(cx, s->same = qb_alloc(cx, each, sizeof *s->same));
+    QB_TRY_NEW(cx, s->all = qb_alloc(cx, samples, sizeof *s->all));
+    QB_TRY_NEW(cx, s->mask = qb_alloc(cx, samples, sizeof *s->mask));
+    QB_TRY_NEW(cx, s->small = qb_alloc(cx, each, sizeof *s->small));
+    QB_TRY_NEW(cx, s->seen = qb_alloc(cx, samples, sizeof *s->seen));
+    QB_TRY_NEW(cx, s->counts_for = qb_alloc(cx, samples, sizeof *s->counts_for));
+    return QB_OK;
 }
 
 static qb_status segment_open(qb_ctx *cx, const qb_task_data *data, void **out) {
@@ -196,29 +192,24 @@ static qb_status segment_open(qb_ctx *cx, const qb_task_data *data, void **out) 
     if (qb_dataset_has_tensors(dataset))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "task segment: expected images with masks, got tensors");
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
-    qb_status status = QB_OK;
+    QB_RELEASED(segment_close_at) state *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     *s = (state){
         .data = *data, .coco = qb_dataset_truth(dataset), .samples = qb_dataset_count(dataset)};
     const qb_labels *told = &data->settings->segment.classes;
-    QB_GO(copy_names(cx, told->n > 0 ? told : data->labels, &s->names));
-    QB_GO(choose_output(cx, s));
+    QB_TRY(copy_names(cx, told->n > 0 ? told : data->labels, &s->names));
+    QB_TRY(choose_output(cx, s));
     s->has_truth = s->coco != NULL || qb_dataset_has_masks(dataset);
     if (s->coco) {
-        QB_GO(map_categories(cx, s));
-        QB_GO(qb_coco_by_image_create(cx, s->coco, &s->by));
+        QB_TRY(map_categories(cx, s));
+        QB_TRY(qb_coco_by_image_create(cx, s->coco, &s->by));
     }
-    QB_GO(allocate(cx, s));
+    QB_TRY(allocate(cx, s));
     if (!s->has_truth)
         qb_warn(cx, "the data have no masks: engines are compared with the first one only (COCO's "
                     "ground truth: --data instances.json; masks as PNG: a folder with images/ and "
                     "masks/)");
-    *out = s;
+    *out = QB_MOVE(s);
     return QB_OK;
-out:
-    segment_close(s);
-    return status;
 }
 
 /* ---- one image ---- */
@@ -251,8 +242,7 @@ static void classify(const state *s, const float *v, const plane *p, uint8_t *ma
 /* The masks of COCO's objects, later ones over earlier ones; what only crowds cover is ignored. */
 static qb_status paint_objects(qb_ctx *cx, const state *s, int32_t image, qb_image *out) {
     const size_t from = s->by.first[image], to = s->by.first[image + 1];
-    QB_FREED uint8_t *crowd = qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1);
-    if (!crowd) return cx->code;
+    QB_FREED uint8_t *crowd = QB_NEW(cx, qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1));
     qb_status status = QB_OK;
     for (size_t i = from; i < to && status == QB_OK; i++) {
         const qb_coco_object *o = &s->coco->objects.item[s->by.object[i]];
@@ -297,8 +287,7 @@ static qb_status read_truth(qb_ctx *cx, const state *s, int64_t index, qb_image 
     const int32_t k = qb_dataset_truth_image(s->data.loader->dataset, index);
     const qb_coco_image *image = &s->coco->image[k];
     *out = (qb_image){.width = image->width, .height = image->height, .channels = 1};
-    out->pixel = qb_alloc(cx, (size_t)image->width * (size_t)image->height, 1);
-    if (!out->pixel) return cx->code;
+    QB_TRY_NEW(cx, out->pixel = qb_alloc(cx, (size_t)image->width * (size_t)image->height, 1));
     const qb_status status = paint_objects(cx, s, k, out);
     if (status != QB_OK) qb_image_release(out);
     return status;
@@ -325,8 +314,7 @@ static qb_status enlarge(qb_ctx *cx, const state *s, const uint8_t *mask, const 
     QB_TRY(qb_preprocess_map(cx, &loader->preprocess, truth->width, truth->height, &map));
     QB_TRY(qb_preprocess_size(cx, &loader->preprocess, &width, &height));
     QB_FREED int32_t *column =
-        qb_alloc(cx, (size_t)truth->width + (size_t)truth->height, sizeof *column);
-    if (!column) return cx->code;
+        QB_NEW(cx, qb_alloc(cx, (size_t)truth->width + (size_t)truth->height, sizeof *column));
     int32_t *row = column + truth->width;
     places(map.scale[0], map.offset[0], width, p->width, truth->width, column);
     places(map.scale[1], map.offset[1], height, p->height, truth->height, row);
@@ -376,8 +364,7 @@ static qb_status keep_small(qb_ctx *cx, const qb_image *truth, const uint8_t *fo
     out->full_height = truth->height;
     out->width = (int32_t)fmax(1, (double)truth->width * side / most);
     out->height = (int32_t)fmax(1, (double)truth->height * side / most);
-    out->class = qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1);
-    if (!out->class) return cx->code;
+    QB_TRY_NEW(cx, out->class = qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1));
     for (int32_t y = 0; y < out->height; y++)
         for (int32_t x = 0; x < out->width; x++)
             out->class[y * out->width + x] =
@@ -406,10 +393,7 @@ static void count_same(state *s, int32_t engine, int64_t index, uint8_t *mask, i
     for (int64_t i = 0; s->all[index] == n && i < n; i++)
         s->same[engine * s->samples + index] += mask[i] == s->mask[index][i] && mask[i] != IGNORED;
     if (engine > 0) qb_free(mask);
-    if (engine == s->data.n_engines - 1) {
-        qb_free(s->mask[index]);
-        s->mask[index] = NULL;
-    }
+    if (engine == s->data.n_engines - 1) qb_free(QB_MOVE(s->mask[index]));
 }
 
 static qb_status segment_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_t index,
@@ -420,8 +404,7 @@ static qb_status segment_outputs(qb_ctx *cx, void *opened, int32_t engine, int64
         p.width < 1 || (!s->whole && p.channels != 1 && p.channels != s->classes))
         return qb_fail(cx, QB_STATUS_MISMATCH, "task segment: output %d has another shape",
                        s->output);
-    uint8_t *mask = qb_alloc(cx, (size_t)(p.height * p.width), 1);
-    if (!mask) return cx->code;
+    uint8_t *mask = QB_NEW(cx, qb_alloc(cx, (size_t)(p.height * p.width), 1));
     classify(s, output[s->output].data, &p, mask);
     const int64_t slot = engine * s->samples + index;
     const qb_dataset *dataset = s->data.loader->dataset;
@@ -449,8 +432,7 @@ static void pack_small(qb_pack *p, small_mask *m) {
 }
 
 static qb_status segment_pack(qb_pack *part, int32_t n, const qb_task_data *data, void **opened) {
-    state *s = part->reads ? qb_alloc(part->cx, 1, sizeof *s) : *opened;
-    if (!s) return part->cx->code;
+    state *s = QB_NEW(part->cx, part->reads ? qb_alloc(part->cx, 1, sizeof *s) : *opened);
     *opened = s;
     if (part->reads)
         *s = (state){.data = *data, .samples = qb_dataset_count(data->loader->dataset)};
@@ -524,8 +506,7 @@ static double boundary_of(const sums *c) {
 /* Of all classes, with `weight` images. */
 static qb_status sum_classes(qb_ctx *cx, const state *s, int32_t engine, const int32_t *weight,
                              sums **out) {
-    *out = qb_alloc(cx, (size_t)s->classes, sizeof **out);
-    if (!*out) return cx->code;
+    QB_TRY_NEW(cx, *out = qb_alloc(cx, (size_t)s->classes, sizeof **out));
     for (int64_t i = 0; i < s->samples; i++)
         for (int32_t k = 0; weight[i] > 0 && k < s->classes; k++)
             add_counts(&(*out)[k], &s->count[(engine * s->samples + i) * s->classes + k],
@@ -559,19 +540,18 @@ static qb_status segment_values(qb_ctx *cx, const void *opened, int32_t engine,
 
 /* IoU of each class that occurs. */
 static qb_status add_classes(qb_ctx *cx, const state *s, int32_t engine, qb_run_row *row) {
-    QB_FREED int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
+    QB_FREED int32_t *weight = QB_NEW(cx, qb_alloc(cx, (size_t)s->samples, sizeof *weight));
     QB_FREED sums *sum = NULL;
     char text[16];
-    qb_status status = weight ? QB_OK : cx->code;
-    for (int64_t i = 0; status == QB_OK && i < s->samples; i++) weight[i] = s->counts_for[i];
-    if (status == QB_OK) status = sum_classes(cx, s, engine, weight, &sum);
-    for (int32_t k = 0; status == QB_OK && k < s->classes; k++) {
+    for (int64_t i = 0; i < s->samples; i++) weight[i] = s->counts_for[i];
+    QB_TRY(sum_classes(cx, s, engine, weight, &sum));
+    for (int32_t k = 0; k < s->classes; k++) {
         snprintf(text, sizeof text, "%d", k);
         if (isnan(iou_of(&sum[k]))) continue;
-        status = qb_run_class_score_add(cx, row, k < s->names.n ? s->names.name[k] : text,
-                                        iou_of(&sum[k]), (int64_t)sum[k].truth);
+        QB_TRY(qb_run_class_score_add(cx, row, k < s->names.n ? s->names.name[k] : text,
+                                      iou_of(&sum[k]), (int64_t)sum[k].truth));
     }
-    return status;
+    return QB_OK;
 }
 
 /* ---- pictures ---- */

@@ -33,23 +33,19 @@ static void tokens_close(void *opened) {
     for (int64_t i = 0; s->first && i < s->samples; i++) qb_free(s->first[i]);
     QB_FREE_ALL(s->count, s->places, s->told, s->first, s->seen, s);
 }
+QB_RELEASE_AT(state, tokens_close)
 
 static qb_status create_state(qb_ctx *cx, const qb_task_data *data, state **out) {
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    QB_RELEASED(tokens_close_at) state *s = QB_NEW(cx, qb_alloc(cx, 1, sizeof *s));
     *s = (state){.data = *data, .samples = qb_dataset_count(data->loader->dataset)};
     const size_t n = (size_t)s->samples;
-    s->count = qb_alloc(cx, n * (size_t)data->n_engines, sizeof *s->count);
-    s->places = qb_alloc(cx, n, sizeof *s->places);
-    s->told = qb_alloc(cx, n, sizeof *s->told);
-    s->first = qb_alloc(cx, n, sizeof *s->first);
-    s->seen = qb_alloc(cx, n, sizeof *s->seen);
-    if (s->count && s->places && s->told && s->first && s->seen) {
-        *out = s;
-        return QB_OK;
-    }
-    tokens_close(s);
-    return cx->code;
+    QB_TRY_NEW(cx, s->count = qb_alloc(cx, n * (size_t)data->n_engines, sizeof *s->count));
+    QB_TRY_NEW(cx, s->places = qb_alloc(cx, n, sizeof *s->places));
+    QB_TRY_NEW(cx, s->told = qb_alloc(cx, n, sizeof *s->told));
+    QB_TRY_NEW(cx, s->first = qb_alloc(cx, n, sizeof *s->first));
+    QB_TRY_NEW(cx, s->seen = qb_alloc(cx, n, sizeof *s->seen));
+    *out = QB_MOVE(s);
+    return QB_OK;
 }
 
 /* The output that is named, else the one with the largest vocabulary; -1: none. */
@@ -128,23 +124,20 @@ static void next_tokens(const qb_tensors *list, int64_t places, int64_t *truth) 
 static qb_status read_truth(qb_ctx *cx, const state *s, int64_t index, int64_t places,
                             int64_t *truth) {
     const qb_dataset *from = s->data.targets ? s->data.targets : s->data.loader->dataset;
-    qb_tensors *list = qb_alloc(cx, 1, sizeof *list);
-    if (!list) return cx->code;
+    QB_RELEASED(qb_tensors_free_at) qb_tensors *list = QB_NEW(cx, qb_alloc(cx, 1, sizeof *list));
     for (int64_t t = 0; t < places; t++) truth[t] = IGNORED;
-    qb_status status = qb_dataset_read_tensors(cx, from, index, list);
-    if (status == QB_OK && !s->data.targets) {
+    QB_TRY(qb_dataset_read_tensors(cx, from, index, list));
+    if (!s->data.targets) {
         next_tokens(list, places, truth);
-    } else if (status == QB_OK) {
-        const qb_tensor *ids = find_ids(list, places, "labels");
-        for (int64_t t = 0; ids && t < places; t++) truth[t] = id_at(ids, t);
-        if (!ids)
-            status = qb_fail(cx, QB_STATUS_MISMATCH,
-                             "task tokens: targets of '%s': expected %lld integers",
-                             qb_dataset_sample_name(from, index), (long long)places);
+        return QB_OK;
     }
-    qb_tensors_release(list);
-    qb_free(list);
-    return status;
+    const qb_tensor *ids = find_ids(list, places, "labels");
+    if (!ids)
+        return qb_fail(cx, QB_STATUS_MISMATCH,
+                       "task tokens: targets of '%s': expected %lld integers",
+                       qb_dataset_sample_name(from, index), (long long)places);
+    for (int64_t t = 0; t < places; t++) truth[t] = id_at(ids, t);
+    return QB_OK;
 }
 
 /* ---- one answer ---- */
@@ -190,8 +183,7 @@ static qb_status tokens_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
         return qb_fail(cx, QB_STATUS_MISMATCH,
                        "task tokens: expected an output 1 x T x vocabulary");
     const int64_t places = shape->dim[1];
-    int64_t *truth = qb_alloc(cx, (size_t)places, sizeof *truth);
-    if (!truth) return cx->code;
+    int64_t *truth = QB_NEW(cx, qb_alloc(cx, (size_t)places, sizeof *truth));
     qb_status status = read_truth(cx, s, index, places, truth);
     if (status == QB_OK && engine == 0) {
         qb_free(s->first[index]);
@@ -204,10 +196,7 @@ static qb_status tokens_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
                          (long long)places, (long long)s->places[index]);
     if (status == QB_OK)
         count(s, engine, index, output[s->output].data, places, shape->dim[2], truth);
-    if (engine == s->data.n_engines - 1) {
-        qb_free(s->first[index]);
-        s->first[index] = NULL;
-    }
+    if (engine == s->data.n_engines - 1) qb_free(QB_MOVE(s->first[index]));
     qb_free(truth);
     s->seen[index] = true; /* by every engine with the same value */
     return status;

@@ -59,8 +59,7 @@ static qb_status read_ints(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *desc
     size_t n = attr->n_ints;
     if (n > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "attribute %s: %zu elements", desc->name, n);
-    int64_t *v = qb_arena_alloc(cx, arena, n, sizeof *v);
-    if (!v) return cx->code;
+    int64_t *v = QB_NEW(cx, qb_arena_alloc(cx, arena, n, sizeof *v));
     for (size_t i = 0; i < n; i++) {
         v[i] = attr->ints[i];
         QB_TRY(check_bounds(cx, desc, v[i]));
@@ -74,8 +73,7 @@ static qb_status read_floats(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *de
     size_t n = attr->n_floats;
     if (n > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "attribute %s: %zu elements", desc->name, n);
-    float *v = qb_arena_alloc(cx, arena, n, sizeof *v);
-    if (!v) return cx->code;
+    float *v = QB_NEW(cx, qb_arena_alloc(cx, arena, n, sizeof *v));
     if (n) memcpy(v, attr->floats, n * sizeof *v);
     *out = (qb_floats){(int32_t)n, v};
     return QB_OK;
@@ -86,8 +84,7 @@ static qb_status read_strings(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *d
     const size_t n = attr->n_strings;
     if (n > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "attribute %s: %zu elements", desc->name, n);
-    const char **v = qb_arena_alloc(cx, arena, n, sizeof *v);
-    if (!v) return cx->code;
+    const char **v = QB_NEW(cx, qb_arena_alloc(cx, arena, n, sizeof *v));
     for (size_t i = 0; i < n; i++) QB_TRY(read_string(cx, arena, desc, &attr->strings[i], &v[i]));
     *out = (qb_strings){(int32_t)n, v};
     return QB_OK;
@@ -101,8 +98,7 @@ static qb_status read_tensor(qb_ctx *cx, qb_onnx_reader *reader, const qb_attr_d
                              .raw = {attr->t->raw_data.data, attr->t->raw_data.len}};
     QB_TRY_WRAP(cx, qb_onnx_tensor_check(cx, &reader->externals, &tensor), "attribute %s",
                 desc->name);
-    void *data = qb_arena_alloc(cx, reader->graph->arena, tensor.bytes, 1);
-    if (!data) return cx->code;
+    void *data = QB_NEW(cx, qb_arena_alloc(cx, reader->graph->arena, tensor.bytes, 1));
     QB_TRY_WRAP(cx, qb_onnx_tensor_fill(cx, &tensor, data), "attribute %s", desc->name);
     *out = qb_tensor_of(tensor.dtype, tensor.shape, data);
     return QB_OK;
@@ -141,10 +137,8 @@ qb_status qb_onnx_read_attrs(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__Nod
                              const qb_op *op, int64_t version, void **attrs) {
     char *block = NULL;
     uint64_t given = 0; /* by row: tables are short */
-    if (op->attr_size) {
-        block = qb_attrs_new(cx, reader->graph->arena, op, (int32_t)version);
-        if (!block) return cx->code;
-    }
+    if (op->attr_size)
+        QB_TRY_NEW(cx, block = qb_attrs_new(cx, reader->graph->arena, op, (int32_t)version));
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const Onnx__AttributeProto *attr = proto->attribute[i];
         const char *name = attr->name ? attr->name : "";

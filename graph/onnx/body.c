@@ -87,9 +87,8 @@ static qb_status pack_body(qb_expander *e, const qb_frame *f, const Onnx__GraphP
     tensor->has_data_type = tensor->has_raw_data = true;
     tensor->data_type = qb_dtype_to_onnx(QB_DTYPE_U8);
     tensor->raw_data.len = onnx__model_proto__get_packed_size(&model);
-    tensor->raw_data.data = qb_expand_alloc(e, tensor->raw_data.len, 1);
-    tensor->dims = qb_expand_alloc(e, 1, sizeof *tensor->dims);
-    if (!tensor->raw_data.data || !tensor->dims) return e->cx->code;
+    QB_TRY_NEW(e->cx, tensor->raw_data.data = qb_expand_alloc(e, tensor->raw_data.len, 1));
+    QB_TRY_NEW(e->cx, tensor->dims = qb_expand_alloc(e, 1, sizeof *tensor->dims));
     onnx__model_proto__pack(&model, tensor->raw_data.data);
     tensor->n_dims = 1;
     tensor->dims[0] = (int64_t)tensor->raw_data.len;
@@ -105,8 +104,7 @@ static qb_status pack_body(qb_expander *e, const qb_frame *f, const Onnx__GraphP
 /* How many values go around in a Loop, beside its count and condition. */
 static qb_status count_carried(qb_expander *e, const Onnx__NodeProto *node,
                                Onnx__AttributeProto **out) {
-    Onnx__AttributeProto *attr = qb_expand_alloc(e, 1, sizeof *attr);
-    if (!attr) return e->cx->code;
+    Onnx__AttributeProto *attr = QB_NEW(e->cx, qb_expand_alloc(e, 1, sizeof *attr));
     onnx__attribute_proto__init(attr);
     attr->name = (char *)(uintptr_t) "carried";
     attr->has_type = attr->has_i = true;
@@ -131,11 +129,10 @@ static qb_status input_name(qb_expander *e, const qb_frame *f, const Onnx__NodeP
 static qb_status keep(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node,
                       const Onnx__GraphProto *const *body, const char *const *attribute, size_t n,
                       const names *taken) {
-    Onnx__NodeProto *copy = qb_expand_alloc(e, 1, sizeof *copy);
-    char **in = qb_expand_alloc(e, node->n_input + taken->n, sizeof *in);
-    char **out = qb_expand_alloc(e, node->n_output, sizeof *out);
-    Onnx__AttributeProto **attrs = qb_expand_alloc(e, n + 1, sizeof *attrs);
-    if (!copy || !in || !out || !attrs) return e->cx->code;
+    Onnx__NodeProto *copy = QB_NEW(e->cx, qb_expand_alloc(e, 1, sizeof *copy));
+    char **in = QB_NEW(e->cx, qb_expand_alloc(e, node->n_input + taken->n, sizeof *in));
+    char **out = QB_NEW(e->cx, qb_expand_alloc(e, node->n_output, sizeof *out));
+    Onnx__AttributeProto **attrs = QB_NEW(e->cx, qb_expand_alloc(e, n + 1, sizeof *attrs));
     onnx__node_proto__init(copy);
     copy->op_type = node->op_type;
     copy->name = node->name;
@@ -154,8 +151,7 @@ static qb_status keep(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node,
     for (size_t i = 0; i < taken->n; i++)
         in[copy->n_input++] = (char *)(uintptr_t)qb_frame_find(f, taken->item[i]);
     for (size_t i = 0; i < node->n_output; i++) {
-        const char *to = qb_expand_name(e, "unused");
-        if (!to) return e->cx->code;
+        const char *to = QB_NEW(e->cx, qb_expand_name(e, "unused"));
         if (*node->output[i]) QB_TRY(qb_frame_define(e, f, node->output[i], &to));
         out[i] = (char *)(uintptr_t)to;
     }
@@ -217,23 +213,19 @@ static void tell_type(const qb_desc *desc, typed *to, Onnx__ValueInfoProto *info
 qb_status qb_onnx_parse_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *in, int32_t n,
                              qb_graph **out) {
     const qb_span span = {bytes->data, (size_t)qb_shape_count(&bytes->desc.shape)};
-    ProtobufCMessage *message = NULL;
-    typed *types = NULL;
-    Onnx__TypeProto **before = NULL;
-    uint8_t *packed = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_wire_free_at) ProtobufCMessage *message = NULL;
+    QB_FREED uint8_t *packed = NULL;
     size_t size;
     if (bytes->desc.dtype != QB_DTYPE_U8 || span.size == 0)
         return qb_fail(cx, QB_STATUS_FORMAT, "a body is expected to be the bytes of a model");
-    QB_GO(qb_wire_check(cx, &onnx__model_proto__descriptor, span));
-    QB_GO(qb_wire_unpack(cx, &onnx__model_proto__descriptor, span, &message));
+    QB_TRY(qb_wire_check(cx, &onnx__model_proto__descriptor, span));
+    QB_TRY(qb_wire_unpack(cx, &onnx__model_proto__descriptor, span, &message));
     Onnx__GraphProto *graph = ((Onnx__ModelProto *)message)->graph;
     if (!graph || graph->n_input != (size_t)n)
-        QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "a body: expected %d inputs, got %zu", (int)n,
-                      graph ? graph->n_input : 0));
-    types = qb_alloc(cx, (size_t)n + 1, sizeof *types);
-    before = qb_alloc(cx, (size_t)n + 1, sizeof *before);
-    if (!types || !before) QB_GO(cx->code);
+        return qb_fail(cx, QB_STATUS_FORMAT, "a body: expected %d inputs, got %zu", (int)n,
+                       graph ? graph->n_input : 0);
+    QB_FREED typed *types = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *types));
+    QB_FREED Onnx__TypeProto **before = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *before));
     for (int32_t i = 0; i < n; i++) {
         before[i] = graph->input[i]->type;
         tell_type(&in[i], &types[i], graph->input[i]);
@@ -242,12 +234,6 @@ qb_status qb_onnx_parse_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *
     packed = qb_alloc(cx, size + 1, 1);
     if (packed) onnx__model_proto__pack((Onnx__ModelProto *)message, packed);
     for (int32_t i = 0; i < n; i++) graph->input[i]->type = before[i];
-    if (!packed) QB_GO(cx->code);
-    QB_GO(qb_onnx_parse_unfolded(cx, "a body", packed, size, out));
-out:
-    qb_free(packed);
-    qb_free(types);
-    qb_free(before);
-    qb_wire_free(message);
-    return status;
+    if (!packed) return cx->code;
+    return qb_onnx_parse_unfolded(cx, "a body", packed, size, out);
 }

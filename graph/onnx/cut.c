@@ -30,8 +30,6 @@ typedef struct cutter {
     size_t n_stack;
 } cutter;
 
-static const char *text_of(const char *text) { return text ? text : ""; }
-
 static qb_status put(cutter *c, qb_names *names, const char *name, int32_t number) {
     if (!*name || qb_names_find(names, name) >= 0) return QB_OK;
     return qb_names_put(c->cx, c->arena, names, name, number);
@@ -54,8 +52,7 @@ static const char *name_in(cutter *c, qb_span message, uint32_t number) {
 
 static qb_status index_constants(cutter *c) {
     for (size_t i = 0; i < c->initializers->n; i++) {
-        const char *name = name_in(c, c->initializers->span[i], FIELD_TENSOR_NAME);
-        if (!name) return c->cx->code;
+        const char *name = QB_NEW(c->cx, name_in(c, c->initializers->span[i], FIELD_TENSOR_NAME));
         QB_TRY(put(c, &c->constants, name, (int32_t)i));
     }
     return QB_OK;
@@ -71,7 +68,7 @@ static qb_status index_file(cutter *c) {
         for (size_t k = 0; k < proto->node[i]->n_output; k++)
             QB_TRY(put(c, &c->makers, proto->node[i]->output[k], (int32_t)i));
     for (size_t i = 0; i < proto->n_input; i++)
-        QB_TRY(put(c, &c->given, text_of(proto->input[i]->name), (int32_t)i));
+        QB_TRY(put(c, &c->given, qb_onnx_text(proto->input[i]->name), (int32_t)i));
     return QB_OK;
 }
 
@@ -82,20 +79,19 @@ static qb_status list_tensors(cutter *c, const char ***out) {
     const Onnx__GraphProto *proto = c->proto;
     size_t n = proto->n_input, at = 0;
     for (size_t i = 0; i < proto->n_node; i++) n += proto->node[i]->n_output;
-    const char **names = qb_alloc(c->cx, n + 1, sizeof *names);
-    if (!names) return c->cx->code;
+    const char **names = QB_NEW(c->cx, qb_alloc(c->cx, n + 1, sizeof *names));
     for (size_t i = 0; i < proto->n_node; i++)
         for (size_t k = 0; k < proto->node[i]->n_output; k++)
             if (*proto->node[i]->output[k]) names[at++] = proto->node[i]->output[k];
     for (size_t i = 0; i < proto->n_input; i++)
-        if (*text_of(proto->input[i]->name)) names[at++] = proto->input[i]->name;
+        if (*qb_onnx_text(proto->input[i]->name)) names[at++] = proto->input[i]->name;
     *out = names;
     return QB_OK;
 }
 
 static const Onnx__NodeProto *find_node(const Onnx__GraphProto *proto, const char *name) {
     for (size_t i = 0; i < proto->n_node; i++)
-        if (strcmp(text_of(proto->node[i]->name), name) == 0) return proto->node[i];
+        if (strcmp(qb_onnx_text(proto->node[i]->name), name) == 0) return proto->node[i];
     return NULL;
 }
 
@@ -120,7 +116,7 @@ static qb_status unknown_tensor(cutter *c, bool output, const char *name) {
     const size_t n_ends = output && !node && n == 0 ? c->proto->n_output : 0;
     for (size_t i = 0; i < n_ends && i < NEAR_NAMES; i++)
         add_quoted(&text, i ? ", " : "; the model's outputs are ",
-                   text_of(c->proto->output[i]->name));
+                   qb_onnx_text(c->proto->output[i]->name));
     return qb_fail(c->cx, QB_STATUS_NOTFOUND, "%s: the model has no tensor '%.120s'%s",
                    end_name(output), name, text.failed || !text.data ? "" : text.data);
 }
@@ -152,7 +148,8 @@ static qb_status want_inputs(cutter *c, const Onnx__NodeProto *node) {
         const Onnx__GraphProto *body = node->attribute[i]->g;
         if (!body) continue;
         for (size_t k = 0; k < body->n_node; k++) QB_TRY(want_inputs(c, body->node[k]));
-        for (size_t k = 0; k < body->n_output; k++) QB_TRY(want(c, text_of(body->output[k]->name)));
+        for (size_t k = 0; k < body->n_output; k++)
+            QB_TRY(want(c, qb_onnx_text(body->output[k]->name)));
     }
     return QB_OK;
 }
@@ -179,7 +176,7 @@ static qb_status name_ends(cutter *c) {
 static qb_status walk(cutter *c) {
     QB_TRY(name_ends(c));
     for (size_t i = 0; i < c->proto->n_output && c->part->n_outputs == 0; i++)
-        QB_TRY(want(c, text_of(c->proto->output[i]->name)));
+        QB_TRY(want(c, qb_onnx_text(c->proto->output[i]->name)));
     while (c->n_stack) QB_TRY(want_inputs(c, c->proto->node[c->stack[--c->n_stack]]));
     for (int32_t i = 0; i < c->part->n_inputs; i++)
         if (qb_names_find(&c->wanted, c->part->inputs[i]) < 0)
@@ -198,8 +195,7 @@ static qb_status find_info(cutter *c, const char *name, Onnx__ValueInfoProto **o
     *out = NULL;
     while (!message && qb_wire_next(&rest, &field)) {
         if (field.number != FIELD_GRAPH_VALUE_INFO) continue;
-        const char *of = name_in(c, field.content, FIELD_VALUE_INFO_NAME);
-        if (!of) return c->cx->code;
+        const char *of = QB_NEW(c->cx, name_in(c, field.content, FIELD_VALUE_INFO_NAME));
         if (strcmp(of, name) != 0) continue;
         QB_TRY(qb_wire_check(c->cx, &onnx__value_info_proto__descriptor, field.content));
         QB_TRY(qb_wire_unpack(c->cx, &onnx__value_info_proto__descriptor, field.content, &message));
@@ -212,22 +208,17 @@ static qb_status find_info(cutter *c, const char *name, Onnx__ValueInfoProto **o
 static qb_status take_info(cutter *c, size_t n, Onnx__ValueInfoProto **list, const char *name,
                            Onnx__ValueInfoProto **out) {
     for (size_t i = 0; i < n; i++) {
-        if (!list[i] || strcmp(text_of(list[i]->name), name) != 0) continue;
+        if (!list[i] || strcmp(qb_onnx_text(list[i]->name), name) != 0) continue;
         *out = list[i];
         list[i] = NULL;
         return QB_OK;
     }
     QB_TRY(find_info(c, name, out));
     if (*out) return QB_OK;
-    Onnx__ValueInfoProto *info = qb_alloc(c->cx, 1, sizeof *info);
-    char *copy = qb_strdup(c->cx, name);
-    if (!info || !copy) {
-        QB_FREE_ALL(info, copy);
-        return c->cx->code;
-    }
+    QB_FREED Onnx__ValueInfoProto *info = QB_NEW(c->cx, qb_alloc(c->cx, 1, sizeof *info));
     onnx__value_info_proto__init(info);
-    info->name = copy; /* freed as if it had been unpacked */
-    *out = info;
+    QB_TRY_NEW(c->cx, info->name = qb_strdup(c->cx, name)); /* freed as if it had been unpacked */
+    *out = QB_MOVE(info);
     return QB_OK;
 }
 
@@ -251,7 +242,7 @@ static void drop_inputs(cutter *c) {
     Onnx__GraphProto *proto = c->proto;
     size_t n = 0;
     for (size_t i = 0; i < proto->n_input; i++) {
-        if (qb_names_find(&c->wanted, text_of(proto->input[i]->name)) >= 0)
+        if (qb_names_find(&c->wanted, qb_onnx_text(proto->input[i]->name)) >= 0)
             proto->input[n++] = proto->input[i];
         else
             qb_wire_free((ProtobufCMessage *)proto->input[i]);
@@ -262,7 +253,7 @@ static void drop_inputs(cutter *c) {
 /* Named inputs are all that there are. */
 static qb_status check_inputs(cutter *c) {
     for (size_t i = 0; i < c->proto->n_input; i++) {
-        const char *name = text_of(c->proto->input[i]->name);
+        const char *name = qb_onnx_text(c->proto->input[i]->name);
         if (qb_names_find(&c->wanted, name) < 0 || qb_names_find(&c->starts, name) >= 0) continue;
         if (qb_names_find(&c->constants, name) >= 0) continue; /* until IR 4 they were listed */
         return qb_fail(c->cx, QB_STATUS_INVALID,
@@ -304,8 +295,7 @@ static qb_status rename_outputs(cutter *c, const Onnx__NodeProto *node, const ch
     for (size_t i = 0; i < node->n_output; i++) {
         const int32_t start = qb_names_find(&c->starts, node->output[i]);
         if (start < 0) continue;
-        char *copy = qb_strdup(c->cx, other[start]);
-        if (!copy) return c->cx->code;
+        char *copy = QB_NEW(c->cx, qb_strdup(c->cx, other[start]));
         qb_free(node->output[i]);
         node->output[i] = copy;
     }
@@ -317,10 +307,8 @@ static qb_status rename_outputs(cutter *c, const Onnx__NodeProto *node, const ch
 static qb_status free_starts(cutter *c) {
     const char **other = qb_arena_alloc(c->cx, c->arena, (size_t)c->part->n_inputs, sizeof *other);
     if (!other) return c->cx->code;
-    for (int32_t i = 0; i < c->part->n_inputs; i++) {
-        other[i] = free_name(c, c->part->inputs[i]);
-        if (!other[i]) return c->cx->code;
-    }
+    for (int32_t i = 0; i < c->part->n_inputs; i++)
+        QB_TRY_NEW(c->cx, other[i] = free_name(c, c->part->inputs[i]));
     for (size_t i = 0; i < c->proto->n_node; i++)
         if (c->keep[i]) QB_TRY(rename_outputs(c, c->proto->node[i], other));
     return QB_OK;
@@ -343,8 +331,7 @@ static qb_status drop_initializers(cutter *c) {
     qb_onnx_spans *all = c->initializers;
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++) {
-        const char *name = name_in(c, all->span[i], FIELD_TENSOR_NAME);
-        if (!name) return c->cx->code;
+        const char *name = QB_NEW(c->cx, name_in(c, all->span[i], FIELD_TENSOR_NAME));
         if (qb_names_find(&c->wanted, name) >= 0 && qb_names_find(&c->starts, name) < 0)
             all->span[n++] = all->span[i];
     }
@@ -371,9 +358,8 @@ qb_status qb_onnx_cut(qb_ctx *cx, qb_onnx_reader *reader, const qb_onnx_part *pa
                 .initializers = initializers,
                 .file = reader->graph_bytes};
     qb_status status = QB_OK;
-    c.keep = qb_alloc(cx, n, sizeof *c.keep);
-    c.stack = qb_alloc(cx, n, sizeof *c.stack);
-    if (!c.keep || !c.stack) QB_GO(cx->code);
+    QB_GO_NEW(cx, c.keep = qb_alloc(cx, n, sizeof *c.keep));
+    QB_GO_NEW(cx, c.stack = qb_alloc(cx, n, sizeof *c.stack));
     QB_GO(qb_arena_create(cx, &c.arena));
     QB_GO(cut(&c));
 out:

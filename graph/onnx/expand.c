@@ -169,8 +169,7 @@ static Onnx__AttributeProto *add_attribute(qb_expander *e, Onnx__NodeProto *node
 
 qb_status qb_expand_emit(qb_expander *e, const char *op, size_t n_in, const char **in,
                          const char *out, const char *attribute, int64_t value) {
-    Onnx__NodeProto *node = new_node(e, op, n_in, in, out);
-    if (!node) return e->cx->code;
+    Onnx__NodeProto *node = QB_NEW(e->cx, new_node(e, op, n_in, in, out));
     if (attribute) {
         Onnx__AttributeProto *attr = add_attribute(e, node, attribute, QB_ONNX_ATTR_INT);
         if (!attr) return e->cx->code;
@@ -203,11 +202,10 @@ static qb_status emit_tensor(qb_expander *e, Onnx__TensorProto *tensor, const ch
 
 /* A scalar s64 or bool; *name is new. */
 qb_status qb_expand_scalar(qb_expander *e, int type, int64_t value, const char **name) {
-    Onnx__TensorProto *t = qb_expand_alloc(e, 1, sizeof *t);
-    int64_t *wide = qb_expand_alloc(e, 1, sizeof *wide);
-    int32_t *narrow = qb_expand_alloc(e, 1, sizeof *narrow);
-    *name = qb_expand_name(e, "loop");
-    if (!t || !wide || !narrow || !*name) return e->cx->code;
+    Onnx__TensorProto *t = QB_NEW(e->cx, qb_expand_alloc(e, 1, sizeof *t));
+    int64_t *wide = QB_NEW(e->cx, qb_expand_alloc(e, 1, sizeof *wide));
+    int32_t *narrow = QB_NEW(e->cx, qb_expand_alloc(e, 1, sizeof *narrow));
+    QB_TRY_NEW(e->cx, *name = qb_expand_name(e, "loop"));
     onnx__tensor_proto__init(t);
     t->has_data_type = true;
     t->data_type = type;
@@ -418,8 +416,7 @@ static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__No
                          (qb_onnx_imports){function->n_opset_import, function->opset_import}, &f));
     f.call = node;
     f.function = function;
-    f.path = path_of(e, function_frame(outer), node);
-    if (!f.path) return e->cx->code;
+    QB_TRY_NEW(e->cx, f.path = path_of(e, function_frame(outer), node));
     for (size_t i = 0; i < function->n_input; i++) {
         const char *given = i < node->n_input ? node->input[i] : "";
         QB_TRY(qb_frame_bind(e, &f, function->input[i], *given ? qb_frame_find(outer, given) : ""));

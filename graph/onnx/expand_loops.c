@@ -19,8 +19,6 @@ typedef struct loop {
     bool open; /* Loop: it cannot be told whether there is a next one, or there are too many */
 } loop;
 
-static const char *text_of(const char *text) { return text ? text : ""; }
-
 static qb_status prepare(qb_expander *e, const qb_frame *f, loop *l, size_t first_carried) {
     l->carried = qb_expand_alloc(e, l->n_carried, sizeof *l->carried);
     l->gathered = qb_expand_alloc(e, l->n_gathered * (size_t)l->trips, sizeof *l->gathered);
@@ -33,7 +31,7 @@ static qb_status prepare(qb_expander *e, const qb_frame *f, loop *l, size_t firs
 /* The body's outputs from `first` on: carried values, then gathered ones. */
 static void take_outputs(loop *l, const qb_frame *f, size_t first) {
     for (size_t i = 0; i < l->n_carried + l->n_gathered; i++) {
-        const char *from = qb_frame_find(f, text_of(l->body->output[first + i]->name));
+        const char *from = qb_frame_find(f, qb_onnx_text(l->body->output[first + i]->name));
         if (i < l->n_carried)
             l->carried[i] = from;
         else
@@ -49,8 +47,7 @@ static qb_status emit_gathered(qb_expander *e, const char **items, size_t n, int
     QB_TRY(qb_expand_scalar(e, QB_ONNX_TYPE_S64, axis, &axes));
     for (size_t i = 0; i < n; i++) {
         const char *in[2] = {items[i], axes};
-        char *wide = qb_expand_name(e, "loop");
-        if (!wide) return e->cx->code;
+        char *wide = QB_NEW(e->cx, qb_expand_name(e, "loop"));
         QB_TRY(qb_expand_emit(e, "Unsqueeze", 2, in, wide, NULL, 0));
         items[i] = wide;
     }
@@ -72,13 +69,13 @@ static qb_status loop_iteration(qb_expander *e, const qb_frame *outer, loop *l, 
     QB_TRY(qb_frame_open(e, outer, outer->imports, &f));
     QB_TRY(qb_expand_scalar(e, QB_ONNX_TYPE_S64, (int64_t)l->done, &number));
     for (size_t i = 0; i < body->n_input; i++)
-        QB_TRY(qb_frame_bind(e, &f, text_of(body->input[i]->name),
+        QB_TRY(qb_frame_bind(e, &f, qb_onnx_text(body->input[i]->name),
                              i == 0   ? number
                              : i == 1 ? l->condition
                                       : l->carried[i - 2]));
     QB_TRY(qb_expand_nodes(e, &f, body->n_node, body->node));
     take_outputs(l, &f, 1);
-    l->open = !qb_expand_constant(e, qb_frame_find(&f, text_of(body->output[0]->name)), &more);
+    l->open = !qb_expand_constant(e, qb_frame_find(&f, qb_onnx_text(body->output[0]->name)), &more);
     *again = more != 0;
     l->done++;
     return QB_OK;
@@ -149,7 +146,7 @@ static scan_attrs read_scan_attrs(const Onnx__NodeProto *node) {
     scan_attrs out = {0};
     for (size_t i = 0; i < node->n_attribute; i++) {
         const Onnx__AttributeProto *attr = node->attribute[i];
-        const char *name = text_of(attr->name);
+        const char *name = qb_onnx_text(attr->name);
         if (strcmp(name, "num_scan_inputs") == 0) out.n_inputs = attr->i;
         if (strcmp(name, "scan_input_axes") == 0) out.in_axes = attr;
         if (strcmp(name, "scan_input_directions") == 0) out.in_reversed = attr;
@@ -208,7 +205,7 @@ static qb_status scan_iteration(qb_expander *e, const qb_frame *outer, const qb_
         if (!given)
             QB_TRY(emit_item(e, qb_frame_find(names, l->node->input[i]), item(attrs->in_axes, k),
                              at, &given));
-        QB_TRY(qb_frame_bind(e, &f, text_of(body->input[i]->name), given));
+        QB_TRY(qb_frame_bind(e, &f, qb_onnx_text(body->input[i]->name), given));
     }
     QB_TRY(qb_expand_nodes(e, &f, body->n_node, body->node));
     take_outputs(l, &f, 0);
@@ -218,12 +215,10 @@ static qb_status scan_iteration(qb_expander *e, const qb_frame *outer, const qb_
 
 static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attrs, loop *l) {
     QB_RELEASED(qb_frame_release) qb_frame shared = {0};
-    qb_status status = QB_OK;
     QB_TRY(qb_frame_open(e, f, f->imports, &shared));
     QB_TRY(qb_expand_initializers(e, &shared, l->body));
-    while ((int64_t)l->done < l->trips && status == QB_OK)
-        status = scan_iteration(e, &shared, f, attrs, l);
-    for (size_t i = 0; i < l->node->n_output && status == QB_OK; i++) {
+    while ((int64_t)l->done < l->trips) QB_TRY(scan_iteration(e, &shared, f, attrs, l));
+    for (size_t i = 0; i < l->node->n_output; i++) {
         const char *to;
         const size_t k = i - l->n_carried;
         QB_TRY(qb_frame_define(e, f, l->node->output[i], &to));
@@ -234,7 +229,7 @@ static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attr
             QB_TRY(emit_gathered(e, l->gathered + k * (size_t)l->trips, l->done,
                                  item(attrs->out_axes, k), item(attrs->out_reversed, k) != 0, to));
     }
-    return status;
+    return QB_OK;
 }
 
 /* Scan(carried..., gone through...) with body(carried..., items...) -> (carried..., gathered...).

@@ -11,8 +11,7 @@ void qb_externals_close(qb_externals *externals) {
         qb_map_close(&externals->file[i].map);
         qb_free(externals->file[i].name);
     }
-    qb_free(externals->file);
-    externals->file = NULL;
+    qb_free(QB_MOVE(externals->file));
     externals->n = externals->capacity = 0;
 }
 
@@ -27,13 +26,11 @@ static qb_status open_file(qb_ctx *cx, qb_externals *externals, const char *loca
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "external data in more than %d files", MAX_FILES);
     QB_TRY(qb_grow(cx, &externals->file, &externals->capacity, externals->n + 1,
                    sizeof *externals->file));
-    qb_external_file file = {.name = qb_strdup(cx, location)};
+    QB_FREED char *copy = QB_NEW(cx, qb_strdup(cx, location));
+    qb_external_file file = {.name = copy};
     const qb_named named = {.name = location, .by = externals->by, .whose = "the model's"};
-    qb_status status = file.name ? qb_map_open_named(cx, &named, &file.map) : cx->code;
-    if (status != QB_OK) {
-        qb_free(file.name);
-        return status;
-    }
+    QB_TRY(qb_map_open_named(cx, &named, &file.map));
+    copy = NULL;
     externals->file[externals->n] = file;
     *out = &externals->file[externals->n++].map;
     return QB_OK;

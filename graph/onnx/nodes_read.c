@@ -8,8 +8,6 @@
 #include "graph/plugin.h"
 #include "onnx_internal.h"
 
-static const char *text_of(const char *text) { return text ? text : ""; }
-
 const char *qb_onnx_domain(const char *domain) {
     return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
 }
@@ -32,7 +30,7 @@ static int64_t version_of(const qb_onnx_reader *reader, size_t index, const char
 }
 
 qb_status qb_onnx_wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *proto) {
-    const char *op = text_of(proto->op_type), *name = text_of(proto->name);
+    const char *op = qb_onnx_text(proto->op_type), *name = qb_onnx_text(proto->name);
     if (*name) return qb_wrap(cx, "node %zu %.60s '%.160s'", index, op, name);
     return qb_wrap(cx, "node %zu %.60s", index, op);
 }
@@ -42,7 +40,7 @@ qb_status qb_onnx_wrap_node(qb_ctx *cx, size_t index, const Onnx__NodeProto *pro
 
 static qb_status add_reason(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                             const Onnx__NodeProto *proto, const char *why) {
-    const char *op = text_of(proto->op_type), *domain = domain_of(proto);
+    const char *op = qb_onnx_text(proto->op_type), *domain = domain_of(proto);
     for (int32_t i = 0; i < reader->n_reasons; i++) {
         qb_onnx_reason *reason = &reader->reason[i];
         if (strcmp(reason->op, op) || strcmp(reason->domain, domain) || strcmp(reason->why, why))
@@ -54,8 +52,7 @@ static qb_status add_reason(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
         reader->n_more++;
         return QB_OK;
     }
-    char *copy = qb_arena_strdup(cx, reader->graph->arena, why);
-    if (!copy) return cx->code;
+    char *copy = QB_NEW(cx, qb_arena_strdup(cx, reader->graph->arena, why));
     reader->reason[reader->n_reasons++] =
         (qb_onnx_reason){.op = op,
                          .domain = domain,
@@ -63,7 +60,7 @@ static qb_status add_reason(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                          .why = copy,
                          .n_nodes = 1,
                          .first = (int32_t)index,
-                         .first_name = text_of(proto->name)};
+                         .first_name = qb_onnx_text(proto->name)};
     return QB_OK;
 }
 
@@ -101,8 +98,7 @@ static qb_status constant_list(qb_ctx *cx, qb_graph *graph, const char *name, qb
                                const void *data, size_t n, bool scalar) {
     qb_shape shape = {.rank = scalar ? 0 : 1, .dim = {(int64_t)n}};
     int32_t id;
-    void *copy = qb_graph_new_constant(cx, graph, name, dtype, &shape, &id);
-    if (!copy) return cx->code;
+    void *copy = QB_NEW(cx, qb_graph_new_constant(cx, graph, name, dtype, &shape, &id));
     if (n) memcpy(copy, data, n * qb_dtype_size(dtype));
     return QB_OK;
 }
@@ -132,7 +128,7 @@ static qb_status read_constant(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__N
     if (proto->n_attribute != 1)
         return qb_fail(cx, QB_STATUS_FORMAT, "expected one attribute, got %zu", proto->n_attribute);
     const Onnx__AttributeProto *attr = proto->attribute[0];
-    const char *name = text_of(attr->name);
+    const char *name = qb_onnx_text(attr->name);
     qb_graph *graph = reader->graph;
     static const struct {
         const char *name;
@@ -204,8 +200,7 @@ static qb_status name_op(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodePro
     qb_arena *arena = reader->graph->arena;
     qb_op *op = qb_arena_alloc(cx, arena, 1, sizeof *op);
     const char *name = op ? qb_arena_strdup(cx, arena, proto->op_type) : NULL;
-    const char *domain = name ? qb_arena_strdup(cx, arena, domain_of(proto)) : NULL;
-    if (!domain) return cx->code;
+    const char *domain = QB_NEW(cx, name ? qb_arena_strdup(cx, arena, domain_of(proto)) : NULL);
     *op = (qb_op){.name = name,
                   .domain = domain,
                   .max_in = INT32_MAX,
@@ -258,8 +253,7 @@ static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
         if (strcmp(control[i].op, proto->op_type) == 0)
             return add_reason(cx, reader, index, proto, control[i].why);
     const qb_op *const *ops = qb_ops(&n);
-    const char **names = qb_alloc(cx, (size_t)n + 1, sizeof *names);
-    if (!names) return cx->code;
+    const char **names = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *names));
     for (int32_t i = 0; i < n; i++) names[i] = ops[i]->name;
     const char *nearest = qb_nearest(proto->op_type, names);
     const bool foreign = *domain_of(proto) != '\0';
@@ -308,14 +302,13 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     size_t n_out = without_empty_tail(proto->output, proto->n_output);
     if (n_in > INT32_MAX || n_out > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "too many inputs or outputs");
-    QB_FREED int32_t *ids = qb_alloc(cx, n_in + n_out, sizeof *ids);
-    if (!ids) return cx->code;
+    QB_FREED int32_t *ids = QB_NEW(cx, qb_alloc(cx, n_in + n_out, sizeof *ids));
     const qb_op *op;
     for (size_t i = 0; i < n_in; i++) ids[i] = -1;
     QB_TRY(make_outputs(cx, graph, proto, n_out, ids + n_in));
     QB_TRY(find_op(cx, reader, index, proto, &op));
     if (!op) return QB_OK;
-    int32_t node = qb_graph_add_node(cx, graph, op, text_of(proto->name), ids, (int32_t)n_in,
+    int32_t node = qb_graph_add_node(cx, graph, op, qb_onnx_text(proto->name), ids, (int32_t)n_in,
                                      ids + n_in, (int32_t)n_out);
     if (node < 0) return cx->code;
     QB_TRY(note_file_node(cx, reader, node, (int32_t)index));

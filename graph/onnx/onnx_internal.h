@@ -20,6 +20,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little en
     27 /* newer ones are read with this one's rules, unknown attributes refused */
 #define QB_ONNX_IR_OLDEST 3
 
+/* A text of a message; "" where it is not there. */
+static inline const char *qb_onnx_text(const char *text) { return text ? text : ""; }
+
 /* AttributeProto.AttributeType */
 enum {
     QB_ONNX_ATTR_FLOAT = 1,

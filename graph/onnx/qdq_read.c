@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "graph/graph_internal.h"
 #include "graph/rewrite_internal.h"
 #include "kernels/ref.h"
 
@@ -121,13 +120,6 @@ static void store(void *data, qb_dtype dtype, int64_t i, int32_t value) {
     }
 }
 
-/* Elements behind one index of the axis. */
-static int64_t inner_count(const qb_shape *shape, int32_t axis) {
-    int64_t inner = 1;
-    for (int32_t i = axis + 1; i < shape->rank; i++) inner *= shape->dim[i];
-    return inner;
-}
-
 static qb_status quantize_constant(qb_ctx *cx, folder *f, int32_t index) {
     qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
@@ -139,9 +131,8 @@ static qb_status quantize_constant(qb_ctx *cx, folder *f, int32_t index) {
     QB_TRY(read_qparams(cx, graph, node, dtype, &x->shape, &q, &ok));
     if (!ok || dtype == QB_DTYPE_S32) return QB_OK;
     int64_t n = qb_shape_count(&x->shape);
-    void *data = qb_arena_alloc(cx, graph->arena, (size_t)n, qb_dtype_size(dtype));
-    if (!data) return cx->code;
-    int64_t inner = q.axis < 0 ? 1 : inner_count(&x->shape, q.axis);
+    void *data = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n, qb_dtype_size(dtype)));
+    int64_t inner = q.axis < 0 ? 1 : qb_shape_span(&x->shape, q.axis + 1, x->shape.rank);
     for (int64_t i = 0; i < n; i++) {
         int64_t c = q.axis < 0 ? 0 : i / inner % q.n;
         int32_t zero = q.zero ? q.zero[c] : 0;
@@ -230,8 +221,7 @@ static qb_status remove_pair(qb_ctx *cx, folder *f, int32_t index, int32_t value
         f->alias[out] = value;
         if (!f->output[out]) continue;
         f->output[value] = true;
-        const char *name = qb_arena_strdup(cx, graph->arena, graph->values[out].name);
-        if (!name) return cx->code;
+        const char *name = QB_NEW(cx, qb_arena_strdup(cx, graph->arena, graph->values[out].name));
         QB_TRY(qb_graph_rename(cx, graph, value, name));
     }
     return QB_OK;
@@ -372,11 +362,10 @@ qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph) {
     size_t n = (size_t)graph->n_values;
     qb_status status = QB_OK;
     QB_GO(qb_uses_build(cx, graph, &f.uses));
-    f.output = qb_alloc(cx, n, sizeof *f.output);
-    f.input = qb_alloc(cx, n, sizeof *f.input);
-    f.shared = qb_alloc(cx, n, sizeof *f.shared);
-    f.alias = qb_alloc(cx, n, sizeof *f.alias);
-    if (!f.output || !f.input || !f.shared || !f.alias) QB_GO(cx->code);
+    QB_GO_NEW(cx, f.output = qb_alloc(cx, n, sizeof *f.output));
+    QB_GO_NEW(cx, f.input = qb_alloc(cx, n, sizeof *f.input));
+    QB_GO_NEW(cx, f.shared = qb_alloc(cx, n, sizeof *f.shared));
+    QB_GO_NEW(cx, f.alias = qb_alloc(cx, n, sizeof *f.alias));
     memset(f.alias, -1, n * sizeof *f.alias);
     for (int32_t i = 0; i < graph->n_outputs; i++) f.output[graph->outputs[i]] = true;
     for (int32_t i = 0; i < graph->n_inputs; i++) f.input[graph->inputs[i]] = true;

@@ -201,9 +201,8 @@ qb_status qb_onnx_move_floats(qb_ctx *cx, qb_graph *graph) {
     const int32_t n_nodes = graph->n_nodes;
     qb_status status = QB_OK;
     QB_GO(qb_uses_build(cx, graph, &m.uses));
-    m.from = qb_alloc(cx, (size_t)graph->n_values + 1, sizeof *m.from);
-    m.moves = qb_alloc(cx, (size_t)n_nodes + 1, sizeof *m.moves);
-    if (!m.from || !m.moves) QB_GO(cx->code);
+    QB_GO_NEW(cx, m.from = qb_alloc(cx, (size_t)graph->n_values + 1, sizeof *m.from));
+    QB_GO_NEW(cx, m.moves = qb_alloc(cx, (size_t)n_nodes + 1, sizeof *m.moves));
     memset(m.from, -1, (size_t)graph->n_values * sizeof *m.from);
     spread_parameters(&m);
     drop_others(&m);

@@ -12,8 +12,6 @@
 #define FIELD_GRAPH_SPARSE_INITIALIZER 15
 #define MAX_SYMBOLS 4096
 
-static const char *text_of(const char *text) { return text ? text : ""; }
-
 /* Cuts the model into a skeleton of itself without the graph, a skeleton of the graph without
  * initializers, and the initializers. Fields that the schema lacks are left behind as well. */
 static qb_status cut_graph(qb_ctx *cx, qb_span graph, qb_bytes *skeleton,
@@ -72,10 +70,10 @@ static qb_status check_versions(qb_ctx *cx, const Onnx__ModelProto *model, int32
         const Onnx__OperatorSetIdProto *import = model->opset_import[i];
         if (import->version < 1 || import->version > INT32_MAX)
             return qb_fail(cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld",
-                           text_of(import->domain), (long long)import->version);
-        const char *domain = text_of(import->domain);
+                           qb_onnx_text(import->domain), (long long)import->version);
+        const char *domain = qb_onnx_text(import->domain);
         for (size_t k = 0; k < i; k++)
-            if (strcmp(text_of(model->opset_import[k]->domain), domain) == 0 &&
+            if (strcmp(qb_onnx_text(model->opset_import[k]->domain), domain) == 0 &&
                 model->opset_import[k]->version != import->version)
                 return qb_fail(
                     cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld and %lld", domain,
@@ -98,7 +96,7 @@ static qb_status check_versions(qb_ctx *cx, const Onnx__ModelProto *model, int32
 static qb_status add_initializer(qb_ctx *cx, qb_onnx_reader *reader, size_t index, qb_span bytes) {
     qb_onnx_tensor tensor;
     qb_status status = qb_onnx_tensor_unpack(cx, &reader->externals, bytes, &tensor);
-    const char *name = tensor.proto ? text_of(tensor.proto->name) : "";
+    const char *name = tensor.proto ? qb_onnx_text(tensor.proto->name) : "";
     int32_t id;
     void *data;
     QB_GO(status);
@@ -138,7 +136,7 @@ static qb_status read_type(qb_ctx *cx, qb_graph *graph, const Onnx__TypeProto *t
         if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
             if (dim->dim_value >= 0) shape->dim[i] = dim->dim_value; /* some write -1: unknown */
         } else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                   names_symbol(text_of(dim->dim_param))) {
+                   names_symbol(qb_onnx_text(dim->dim_param))) {
             if (graph->n_symbols >= MAX_SYMBOLS)
                 return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d symbolic dimensions",
                                MAX_SYMBOLS);
@@ -169,7 +167,7 @@ static qb_status copy_type(qb_ctx *cx, qb_graph *graph, const qb_graph *from, in
 static qb_status read_input(qb_ctx *cx, const qb_onnx_reader *reader,
                             const Onnx__ValueInfoProto *info, qb_dtype *dtype, qb_shape *shape) {
     const int32_t made =
-        reader->before ? qb_graph_find_value(reader->before, text_of(info->name)) : -1;
+        reader->before ? qb_graph_find_value(reader->before, qb_onnx_text(info->name)) : -1;
     if (made >= 0) return copy_type(cx, reader->graph, reader->before, made, dtype, shape);
     return read_type(cx, reader->graph, info->type, dtype, shape);
 }
@@ -211,7 +209,7 @@ static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
     graph->inputs = qb_arena_alloc(cx, graph->arena, proto->n_input, sizeof *graph->inputs);
     if (!graph->inputs) return cx->code;
     for (size_t i = 0; i < proto->n_input; i++) {
-        const char *name = text_of(proto->input[i]->name);
+        const char *name = qb_onnx_text(proto->input[i]->name);
         int32_t id = qb_graph_find_value(graph, name);
         if (id >= 0 && graph->values[id].data) {
             QB_TRY(check_initialized(cx, proto->input[i], &graph->values[id]));
@@ -262,21 +260,18 @@ static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     if (!proto->n_output) return qb_fail(cx, QB_STATUS_FORMAT, "the graph has no output");
     graph->outputs = qb_arena_alloc(cx, graph->arena, proto->n_output, sizeof *graph->outputs);
     QB_FREED bool *listed = qb_alloc(cx, (size_t)graph->n_values + proto->n_output, sizeof *listed);
-    qb_status status = graph->outputs && listed ? QB_OK : cx->code;
-    for (size_t i = 0; i < proto->n_output && status == QB_OK; i++) {
-        const char *name = text_of(proto->output[i]->name);
+    if (!graph->outputs || !listed) return cx->code;
+    for (size_t i = 0; i < proto->n_output; i++) {
+        const char *name = qb_onnx_text(proto->output[i]->name);
         int32_t id = qb_graph_find_value(graph, name);
         if (id < 0)
-            status =
-                qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': nothing makes this value", name);
-        else if (listed[id] && (id = add_second_output(cx, graph, id)) < 0)
-            status = cx->code;
-        if (status != QB_OK) break;
+            return qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': nothing makes this value", name);
+        if (listed[id] && (id = add_second_output(cx, graph, id)) < 0) return cx->code;
         listed[id] = true;
         graph->outputs[graph->n_outputs++] = id;
         graph->values[id].is_output = true;
     }
-    return status;
+    return QB_OK;
 }
 
 /* Outputs that an operator only has in training are gone by now, whoever read them. */
@@ -313,8 +308,7 @@ static qb_status declare_output(qb_ctx *cx, qb_graph *graph, const Onnx__TypePro
 
 static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     qb_graph *graph = reader->graph;
-    QB_FREED bool *input = qb_alloc(cx, (size_t)graph->n_values, sizeof *input);
-    if (!input) return cx->code;
+    QB_FREED bool *input = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_values, sizeof *input));
     for (int32_t i = 0; i < graph->n_inputs; i++) input[graph->inputs[i]] = true;
     for (int32_t i = 0; i < graph->n_outputs; i++)
         if (!input[graph->outputs[i]]) /* what an input is, it says itself */
@@ -327,14 +321,12 @@ static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
 static qb_status name_nodes(qb_ctx *cx, qb_graph *graph) {
     qb_names names = {0};
     QB_RELEASED(qb_arena_free_at) qb_arena *scratch = NULL;
-    QB_FREED const char **name = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *name);
-    if (!name) return cx->code;
+    QB_FREED const char **name = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_nodes, sizeof *name));
     QB_TRY(qb_arena_create(cx, &scratch));
     QB_TRY(qb_names_of_nodes(cx, scratch, graph, &names, name));
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (!graph->nodes[i].op || strcmp(graph->nodes[i].name, name[i]) == 0) continue;
-        graph->nodes[i].name = qb_arena_strdup(cx, graph->arena, name[i]);
-        if (!graph->nodes[i].name) return cx->code;
+        QB_TRY_NEW(cx, graph->nodes[i].name = qb_arena_strdup(cx, graph->arena, name[i]));
     }
     return QB_OK;
 }
@@ -343,7 +335,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
                        const qb_onnx_spans *initializers) {
     qb_graph *graph = reader->graph;
     QB_TRY(check_versions(cx, reader->model, &graph->opset));
-    if (*text_of(reader->proto->name))
+    if (*qb_onnx_text(reader->proto->name))
         graph->name = qb_arena_strdup(cx, graph->arena, reader->proto->name);
     graph->source = qb_arena_strdup(cx, graph->arena, QB_SHOWN(source));
     if (!graph->name || !graph->source) return cx->code;
@@ -384,8 +376,7 @@ static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *sou
                              reading how) {
     const Onnx__GraphProto *proto = reader->proto;
     qb_onnx_part part = {0};
-    QB_FREED const char **names = qb_alloc(cx, proto->n_input, sizeof *names);
-    if (!names) return cx->code;
+    QB_FREED const char **names = QB_NEW(cx, qb_alloc(cx, proto->n_input, sizeof *names));
     for (size_t i = 0; i < proto->n_input; i++)
         if (!is_described(proto->input[i])) names[part.n_outputs++] = proto->input[i]->name;
     part.outputs = names;
@@ -398,8 +389,7 @@ static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *sou
 
 static qb_status parse(qb_ctx *cx, const char *source, const char *by, qb_span bytes, reading how,
                        const qb_onnx_part *part, qb_graph **out) {
-    qb_onnx_reader *reader = qb_alloc(cx, 1, sizeof *reader);
-    if (!reader) return cx->code;
+    qb_onnx_reader *reader = QB_NEW(cx, qb_alloc(cx, 1, sizeof *reader));
     qb_onnx_spans initializers = {0};
     qb_status status = QB_OK;
     reader->externals.by = by;
@@ -417,8 +407,7 @@ static qb_status parse(qb_ctx *cx, const char *source, const char *by, qb_span b
     if (part && part->n_inputs > 0) QB_GO(read_before(cx, reader, source, bytes, how));
     QB_GO(qb_graph_create(cx, &reader->graph));
     QB_GO(build(cx, reader, source, bytes, &initializers));
-    *out = reader->graph;
-    reader->graph = NULL;
+    *out = QB_MOVE(reader->graph);
 out:
     qb_free(initializers.span);
     qb_graph_free(reader->before);

@@ -168,9 +168,8 @@ static qb_status load_tensor(qb_ctx *cx, const char *path, qb_span bytes, qb_ten
     }
     QB_GO(qb_onnx_tensor_fill(cx, &tensor, data));
     *out = qb_tensor_of(tensor.dtype, tensor.shape, data);
-    if (name) *name = copy;
+    if (name) *name = QB_MOVE(copy);
     data = NULL;
-    copy = NULL;
 out:
     QB_FREE_ALL(data, copy);
     qb_externals_close(&externals);

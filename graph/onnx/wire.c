@@ -194,8 +194,7 @@ static qb_status make_clean(void *user, char **slot) {
     qb_ctx *cx = user;
     const size_t size = qb_text_clean_size(*slot);
     if (qb_text_is_clean(*slot) && !strchr(*slot, '\\')) return QB_OK;
-    char *clean = qb_alloc(cx, size, 1);
-    if (!clean) return cx->code;
+    char *clean = QB_NEW(cx, qb_alloc(cx, size, 1));
     qb_text_clean_to(*slot, true, clean, size);
     qb_free(*slot);
     *slot = clean;
@@ -210,14 +209,12 @@ qb_status qb_wire_unpack(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_
     ProtobufCAllocator allocator = {budget_alloc, budget_free, &b};
     qb_ctx_clear(cx);
     static const uint8_t none = 0;
+    QB_RELEASED(qb_wire_free_at)
     ProtobufCMessage *message =
         protobuf_c_message_unpack(desc, &allocator, bytes.size, bytes.data ? bytes.data : &none);
-    if (message && qb_wire_each_text(message, make_clean, cx) != QB_OK) {
-        qb_wire_free(message);
-        return cx->code;
-    }
     if (message) {
-        *out = message;
+        QB_TRY(qb_wire_each_text(message, make_clean, cx));
+        *out = QB_MOVE(message);
         return QB_OK;
     }
     if (b.exceeded)

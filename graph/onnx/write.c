@@ -39,8 +39,7 @@ static qb_status append(writer *w, void *list_pointer, size_t *n, size_t *capaci
     memcpy(&list, list_pointer, sizeof list);
     if (*n == *capacity) {
         size_t grown = *capacity ? *capacity * 2 : 64;
-        void **larger = take(w, grown, sizeof *larger);
-        if (!larger) return w->cx->code;
+        void **larger = QB_NEW(w->cx, take(w, grown, sizeof *larger));
         if (*n) memcpy(larger, list, *n * sizeof *larger);
         memcpy(list_pointer, &larger, sizeof larger);
         list = larger;
@@ -69,8 +68,7 @@ static qb_status fill_tensor(writer *w, Onnx__TensorProto *proto, const char *na
     proto->has_data_type = true;
     proto->data_type = qb_dtype_to_onnx(dtype);
     proto->n_dims = (size_t)shape->rank;
-    proto->dims = take(w, proto->n_dims, sizeof *proto->dims);
-    if (!proto->dims) return w->cx->code;
+    QB_TRY_NEW(w->cx, proto->dims = take(w, proto->n_dims, sizeof *proto->dims));
     memcpy(proto->dims, shape->dim, proto->n_dims * sizeof *proto->dims);
     proto->has_raw_data = true;
     proto->raw_data.len = qb_desc_bytes(&desc);
@@ -80,8 +78,7 @@ static qb_status fill_tensor(writer *w, Onnx__TensorProto *proto, const char *na
 
 static qb_status add_initializer(writer *w, const char *name, qb_dtype dtype, const qb_shape *shape,
                                  const void *data) {
-    Onnx__TensorProto *proto = take(w, 1, sizeof *proto);
-    if (!proto) return w->cx->code;
+    Onnx__TensorProto *proto = QB_NEW(w->cx, take(w, 1, sizeof *proto));
     QB_TRY(fill_tensor(w, proto, name, dtype, shape, data));
     return append(w, &w->proto->initializer, &w->proto->n_initializer, &w->cap_initializers, proto);
 }
@@ -107,9 +104,8 @@ static Onnx__NodeProto *new_node(writer *w, const char *op, const char *name, si
 
 /* At most one attribute is added to Q and DQ nodes: axis. */
 static qb_status add_axis(writer *w, Onnx__NodeProto *node, int32_t axis) {
-    Onnx__AttributeProto *attr = take(w, 1, sizeof *attr);
-    node->attribute = take(w, 1, sizeof *node->attribute);
-    if (!attr || !node->attribute) return w->cx->code;
+    Onnx__AttributeProto *attr = QB_NEW(w->cx, take(w, 1, sizeof *attr));
+    QB_TRY_NEW(w->cx, node->attribute = take(w, 1, sizeof *node->attribute));
     onnx__attribute_proto__init(attr);
     attr->name = text("axis");
     attr->has_type = attr->has_i = true;
@@ -130,14 +126,12 @@ static void *pack_zeros(writer *w, const qb_qparams *q) {
 static qb_status add_qparams(writer *w, const char *base, const qb_qparams *q, const char **scale,
                              const char **zero) {
     qb_shape shape = {.rank = q->axis < 0 ? 0 : 1, .dim = {q->n}};
-    *scale = name_with(w, base, "_scale");
-    if (!*scale) return w->cx->code;
+    QB_TRY_NEW(w->cx, *scale = name_with(w, base, "_scale"));
     QB_TRY(add_initializer(w, *scale, QB_DTYPE_F32, &shape, q->scale));
     *zero = NULL;
     if (q->dtype == QB_DTYPE_S32) return QB_OK;
-    *zero = name_with(w, base, "_zero_point");
-    void *zeros = pack_zeros(w, q);
-    if (!*zero || !zeros) return w->cx->code;
+    QB_TRY_NEW(w->cx, *zero = name_with(w, base, "_zero_point"));
+    void *zeros = QB_NEW(w->cx, pack_zeros(w, q));
     return add_initializer(w, *zero, q->dtype, &shape, zeros);
 }
 
@@ -148,8 +142,7 @@ static qb_status add_qdq_node(writer *w, const char *op, const char *in, const c
     const char *name = joined ? qb_names_unique(w->cx, w->arena, &w->node_names, joined) : NULL;
     if (!name || qb_names_put(w->cx, w->arena, &w->node_names, name, w->graph->n_nodes) != QB_OK)
         return w->cx->code;
-    Onnx__NodeProto *node = new_node(w, op, name, zero ? 3 : 2, 1);
-    if (!node) return w->cx->code;
+    Onnx__NodeProto *node = QB_NEW(w->cx, new_node(w, op, name, zero ? 3 : 2, 1));
     node->input[0] = text(in);
     node->input[1] = text(scale);
     if (zero) node->input[2] = text(zero);
@@ -159,8 +152,7 @@ static qb_status add_qdq_node(writer *w, const char *op, const char *in, const c
 
 static qb_status fill_strings(writer *w, const qb_strings *list, Onnx__AttributeProto *attr) {
     attr->type = QB_ONNX_ATTR_STRINGS;
-    attr->strings = take(w, (size_t)list->n, sizeof *attr->strings);
-    if (!attr->strings) return w->cx->code;
+    QB_TRY_NEW(w->cx, attr->strings = take(w, (size_t)list->n, sizeof *attr->strings));
     for (; attr->n_strings < (size_t)list->n; attr->n_strings++) {
         const char *string = list->v[attr->n_strings];
         attr->strings[attr->n_strings] =
@@ -211,8 +203,7 @@ static qb_status fill_attribute(writer *w, const qb_attr_desc *desc, const void 
     case QB_ATTR_TENSOR: {
         const qb_tensor *tensor = field;
         attr->type = QB_ONNX_ATTR_TENSOR;
-        attr->t = take(w, 1, sizeof *attr->t);
-        if (!attr->t) return w->cx->code;
+        QB_TRY_NEW(w->cx, attr->t = take(w, 1, sizeof *attr->t));
         return fill_tensor(w, attr->t, desc->name, tensor->desc.dtype, &tensor->desc.shape,
                            tensor->data);
     }
@@ -224,14 +215,12 @@ static qb_status fill_attribute(writer *w, const qb_attr_desc *desc, const void 
 static qb_status add_attributes(writer *w, const qb_node *node, Onnx__NodeProto *proto) {
     size_t rows = 0;
     for (const qb_attr_desc *desc = node->op->attrs; desc && desc->name; desc++) rows++;
-    proto->attribute = take(w, rows, sizeof *proto->attribute);
-    if (!proto->attribute) return w->cx->code;
+    QB_TRY_NEW(w->cx, proto->attribute = take(w, rows, sizeof *proto->attribute));
     for (size_t i = 0; i < rows && node->attrs; i++) {
         const qb_attr_desc *desc = &node->op->attrs[i];
         if (desc->import_only || (!desc->required && qb_attr_is_default(desc, node->attrs)))
             continue;
-        Onnx__AttributeProto *attr = take(w, 1, sizeof *attr);
-        if (!attr) return w->cx->code;
+        Onnx__AttributeProto *attr = QB_NEW(w->cx, take(w, 1, sizeof *attr));
         QB_TRY(fill_attribute(w, desc, (const char *)node->attrs + desc->offset, attr));
         proto->attribute[proto->n_attribute++] = attr;
     }
@@ -272,8 +261,7 @@ static qb_status write_pair(writer *w, int32_t id, const char *made) {
     const qb_value *value = &w->graph->values[id];
     if (value->q.n == 0) return QB_OK;
     const char *scale, *zero;
-    const char *code = name_with(w, value->name, "_QuantizeLinear_Output");
-    if (!code) return w->cx->code;
+    const char *code = QB_NEW(w->cx, name_with(w, value->name, "_QuantizeLinear_Output"));
     QB_TRY(add_qparams(w, value->name, &value->q, &scale, &zero));
     QB_TRY(add_qdq_node(w, "QuantizeLinear", made, scale, zero, code, value->name, value->q.axis));
     return add_qdq_node(w, "DequantizeLinear", code, scale, zero, w->use[id], value->name,
@@ -351,8 +339,7 @@ static Onnx__ValueInfoProto *new_info(writer *w, const char *name, const qb_valu
 
 static qb_status write_inputs(writer *w, const bool *is_output) {
     const qb_graph *graph = w->graph;
-    w->proto->input = take(w, (size_t)graph->n_inputs, sizeof *w->proto->input);
-    if (!w->proto->input) return w->cx->code;
+    QB_TRY_NEW(w->cx, w->proto->input = take(w, (size_t)graph->n_inputs, sizeof *w->proto->input));
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         int32_t id = graph->inputs[i];
         const qb_value *value = &graph->values[id];
@@ -361,8 +348,7 @@ static qb_status write_inputs(writer *w, const bool *is_output) {
                            value->name);
         const char *made;
         QB_TRY(name_activation(w, id, false, &made));
-        Onnx__ValueInfoProto *info = new_info(w, made, value);
-        if (!info) return w->cx->code;
+        Onnx__ValueInfoProto *info = QB_NEW(w->cx, new_info(w, made, value));
         w->proto->input[w->proto->n_input++] = info;
         QB_TRY(write_pair(w, id, made));
     }
@@ -377,8 +363,7 @@ static qb_status write_outputs(writer *w) {
         int32_t id = graph->outputs[i];
         const qb_value *value = &graph->values[id];
         if (value->data) QB_TRY(write_constant(w, id));
-        Onnx__ValueInfoProto *info = new_info(w, value->name, value);
-        if (!info) return w->cx->code;
+        Onnx__ValueInfoProto *info = QB_NEW(w->cx, new_info(w, value->name, value));
         w->proto->output[w->proto->n_output++] = info;
     }
     return QB_OK;
@@ -386,14 +371,12 @@ static qb_status write_outputs(writer *w) {
 
 static qb_status fill_graph(writer *w) {
     const qb_graph *graph = w->graph;
-    bool *is_output = take(w, (size_t)graph->n_values, sizeof *is_output);
-    w->use = take(w, (size_t)graph->n_values, sizeof *w->use);
-    if (!is_output || !w->use) return w->cx->code;
+    bool *is_output = QB_NEW(w->cx, take(w, (size_t)graph->n_values, sizeof *is_output));
+    QB_TRY_NEW(w->cx, w->use = take(w, (size_t)graph->n_values, sizeof *w->use));
     for (int32_t i = 0; i < graph->n_outputs; i++) is_output[graph->outputs[i]] = true;
     for (int32_t i = 0; i < graph->n_values; i++)
         QB_TRY(qb_names_put(w->cx, w->arena, &w->names, graph->values[i].name, i));
-    w->node_name = take(w, (size_t)graph->n_nodes, sizeof *w->node_name);
-    if (!w->node_name) return w->cx->code;
+    QB_TRY_NEW(w->cx, w->node_name = take(w, (size_t)graph->n_nodes, sizeof *w->node_name));
     QB_TRY(qb_names_of_nodes(w->cx, w->arena, graph, &w->node_names, w->node_name));
     w->proto->name = text(graph->name);
     QB_TRY(write_inputs(w, is_output));
@@ -409,8 +392,7 @@ static qb_status add_opset(writer *w, Onnx__ModelProto *model, size_t *capacity,
                            int64_t version) {
     for (size_t i = 0; i < model->n_opset_import; i++)
         if (strcmp(model->opset_import[i]->domain, domain) == 0) return QB_OK;
-    Onnx__OperatorSetIdProto *import = take(w, 1, sizeof *import);
-    if (!import) return w->cx->code;
+    Onnx__OperatorSetIdProto *import = QB_NEW(w->cx, take(w, 1, sizeof *import));
     onnx__operator_set_id_proto__init(import);
     import->domain = text(domain);
     import->has_version = true;
@@ -427,8 +409,7 @@ static qb_status fill_model(writer *w, Onnx__ModelProto *model) {
     model->ir_version = qb_onnx_ir_version(opset);
     model->producer_name = text("qbench");
     model->producer_version = text(QB_VERSION);
-    w->proto = take(w, 1, sizeof *w->proto);
-    if (!w->proto) return w->cx->code;
+    QB_TRY_NEW(w->cx, w->proto = take(w, 1, sizeof *w->proto));
     onnx__graph_proto__init(w->proto);
     model->graph = w->proto;
     QB_TRY(add_opset(w, model, &capacity, "", opset));
@@ -467,8 +448,7 @@ static qb_status pack(qb_ctx *cx, const Onnx__ModelProto *model, FILE *stream) {
 static qb_status restore(void *user, char **slot) {
     writer *w = user;
     if (!strstr(*slot, "\\x")) return QB_OK;
-    char *raw = qb_arena_strdup(w->cx, w->arena, *slot);
-    if (!raw) return w->cx->code;
+    char *raw = QB_NEW(w->cx, qb_arena_strdup(w->cx, w->arena, *slot));
     qb_text_restore(raw);
     *slot = raw;
     return QB_OK;

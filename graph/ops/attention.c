@@ -60,23 +60,17 @@ typedef struct attention {
     int64_t past, total; /* cached positions, and with the new ones */
 } attention;
 
-static qb_status expect_equal(qb_ctx *cx, const char *what, int64_t a, int64_t b) {
-    if (a < 0 || b < 0 || a == b) return QB_OK;
-    return qb_fail(cx, QB_STATUS_INVALID, "%s: expected %lld, got %lld", what, (long long)a,
-                   (long long)b);
-}
-
 /* Sizes from shapes, which may have unknown dimensions. `past` shapes may be NULL. */
 static qb_status attention_of(qb_ctx *cx, const attention_attrs *attrs, const qb_shape *const *in,
                               attention *a) {
     QB_TRY(heads_of(cx, "query", in[IN_Q], attrs->q_num_heads, &a->q));
     QB_TRY(heads_of(cx, "key", in[IN_K], attrs->kv_num_heads, &a->k));
     QB_TRY(heads_of(cx, "value", in[IN_V], attrs->kv_num_heads, &a->v));
-    QB_TRY(expect_equal(cx, "key: batch", a->q.batch, a->k.batch));
-    QB_TRY(expect_equal(cx, "value: batch", a->q.batch, a->v.batch));
-    QB_TRY(expect_equal(cx, "key: head size", a->q.size, a->k.size));
-    QB_TRY(expect_equal(cx, "value: heads", a->k.heads, a->v.heads));
-    QB_TRY(expect_equal(cx, "value: length", a->k.length, a->v.length));
+    QB_TRY(qb_expect_dim(cx, "key: batch", a->q.batch, a->k.batch));
+    QB_TRY(qb_expect_dim(cx, "value: batch", a->q.batch, a->v.batch));
+    QB_TRY(qb_expect_dim(cx, "key: head size", a->q.size, a->k.size));
+    QB_TRY(qb_expect_dim(cx, "value: heads", a->k.heads, a->v.heads));
+    QB_TRY(qb_expect_dim(cx, "value: length", a->k.length, a->v.length));
     if (a->q.heads >= 0 && a->k.heads >= 0 && (a->k.heads == 0 || a->q.heads % a->k.heads != 0))
         return qb_fail(cx, QB_STATUS_INVALID, "%lld query heads do not share %lld key heads evenly",
                        (long long)a->q.heads, (long long)a->k.heads);
@@ -90,10 +84,10 @@ static qb_status attention_of(qb_ctx *cx, const attention_attrs *attrs, const qb
         const qb_shape *past = in[IN_PAST_KEY + i];
         const heads *with = i ? &a->v : &a->k;
         if (!past) continue;
-        QB_TRY(expect_equal(cx, "past: batch", a->q.batch, past->dim[0]));
-        QB_TRY(expect_equal(cx, "past: heads", with->heads, past->dim[1]));
-        QB_TRY(expect_equal(cx, "past: length", a->past, past->dim[2]));
-        QB_TRY(expect_equal(cx, "past: head size", with->size, past->dim[3]));
+        QB_TRY(qb_expect_dim(cx, "past: batch", a->q.batch, past->dim[0]));
+        QB_TRY(qb_expect_dim(cx, "past: heads", with->heads, past->dim[1]));
+        QB_TRY(qb_expect_dim(cx, "past: length", a->past, past->dim[2]));
+        QB_TRY(qb_expect_dim(cx, "past: head size", with->size, past->dim[3]));
     }
     return QB_OK;
 }
@@ -139,7 +133,7 @@ static qb_status infer_attention(qb_ctx *cx, const qb_infer_args *args) {
     QB_TRY(attention_of(cx, qb_infer_at(args)->attrs, shapes, &a));
     if (shapes[IN_MASK]) QB_TRY(check_mask(cx, &a, qb_infer_in(args, IN_MASK)));
     if (shapes[IN_LENGTHS])
-        QB_TRY(expect_equal(cx, "nonpad_kv_seqlen: size", a.q.batch, shapes[IN_LENGTHS]->dim[0]));
+        QB_TRY(qb_expect_dim(cx, "nonpad_kv_seqlen: size", a.q.batch, shapes[IN_LENGTHS]->dim[0]));
     qb_shape y = {.rank = 4, .dim = {a.q.batch, a.q.heads, a.q.length, a.v.size}};
     if (shapes[IN_Q]->rank == 3) {
         y = (qb_shape){.rank = 3, .dim = {a.q.batch, a.q.length}};
@@ -353,10 +347,10 @@ static qb_status rotary_half(qb_ctx *cx, const rotary_attrs *attrs, const heads 
                        (long long)h->size, (long long)size);
     for (int32_t i = 1; i < 3; i++) {
         const qb_shape *shape = &in[i].desc.shape;
-        QB_TRY(expect_equal(cx, "cache: size", *half, shape->dim[shape->rank - 1]));
+        QB_TRY(qb_expect_dim(cx, "cache: size", *half, shape->dim[shape->rank - 1]));
         if (by_id) continue;
-        QB_TRY(expect_equal(cx, "cache: batch", h->batch, shape->dim[0]));
-        QB_TRY(expect_equal(cx, "cache: length", h->length, shape->dim[1]));
+        QB_TRY(qb_expect_dim(cx, "cache: batch", h->batch, shape->dim[0]));
+        QB_TRY(qb_expect_dim(cx, "cache: length", h->length, shape->dim[1]));
     }
     return QB_OK;
 }
@@ -381,8 +375,8 @@ static qb_status eval_rotary(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     QB_TRY(heads_of(cx, "data", &in[0].desc.shape, attrs->num_heads, &h));
     QB_TRY(rotary_half(cx, attrs, &h, in, by_id, &half));
     if (by_id) {
-        QB_TRY(expect_equal(cx, "position_ids: batch", h.batch, in[3].desc.shape.dim[0]));
-        QB_TRY(expect_equal(cx, "position_ids: length", h.length, in[3].desc.shape.dim[1]));
+        QB_TRY(qb_expect_dim(cx, "position_ids: batch", h.batch, in[3].desc.shape.dim[0]));
+        QB_TRY(qb_expect_dim(cx, "position_ids: length", h.length, in[3].desc.shape.dim[1]));
     }
     for (int64_t b = 0; b < h.batch; b++)
         for (int64_t i = 0; i < h.length; i++) {

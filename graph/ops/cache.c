@@ -9,11 +9,9 @@ typedef struct lines {
 
 static lines lines_of(const qb_tensor *x, int32_t axis) {
     const qb_shape *shape = &x->desc.shape;
-    lines l = {1, shape->dim[axis], 1, 0};
-    for (int32_t d = 0; d < axis; d++) l.outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++) l.inner *= shape->dim[d];
-    l.bytes = (size_t)l.inner * qb_dtype_size(x->desc.dtype);
-    return l;
+    const int64_t inner = qb_shape_span(shape, axis + 1, shape->rank);
+    return (lines){qb_shape_span(shape, 0, axis), shape->dim[axis], inner,
+                   (size_t)inner * qb_dtype_size(x->desc.dtype)};
 }
 
 static qb_status expect_integers(qb_ctx *cx, const qb_infer_args *args, int32_t i,

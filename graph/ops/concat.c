@@ -50,11 +50,10 @@ static qb_status eval_concat(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const qb_shape *shape = &out[0].desc.shape;
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    size_t inner = qb_dtype_size(out[0].desc.dtype), at = 0;
-    int64_t outer = 1;
-    for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= (size_t)shape->dim[d];
-    size_t row = (size_t)shape->dim[axis] * inner;
+    const int64_t outer = qb_shape_span(shape, 0, axis);
+    const size_t inner =
+        qb_dtype_size(out[0].desc.dtype) * (size_t)qb_shape_span(shape, axis + 1, shape->rank);
+    size_t row = (size_t)shape->dim[axis] * inner, at = 0;
     for (int32_t i = 0; i < node->n_in; i++) {
         size_t part = (size_t)in[i].desc.shape.dim[axis] * inner;
         for (int64_t o = 0; o < outer && part > 0; o++)

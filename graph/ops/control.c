@@ -30,8 +30,7 @@ static qb_status infer_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *i
         QB_TRY(qb_graph_fix(cx, body, body->inputs[i], &tensor));
     }
     QB_TRY(qb_graph_fold_within(cx, body, SMALL_BYTES << 4, &n_folded));
-    *out = body;
-    body = NULL;
+    *out = QB_MOVE(body);
     return QB_OK;
 }
 
@@ -152,45 +151,36 @@ out:
 static qb_status run_if(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_graph **out) {
     const if_attrs *attrs = node->attrs;
     const int32_t n = node->n_in - 1;
-    qb_graph *body = NULL;
-    qb_desc *desc = qb_alloc(cx, (size_t)n + 1, sizeof *desc);
-    qb_status status = desc ? QB_OK : cx->code;
-    for (int32_t i = 0; desc && i < n; i++) desc[i] = in[1 + i].desc;
-    if (status == QB_OK)
-        status = qb_onnx_parse_body(
-            cx, truth_of(&in[0]) ? &attrs->then_branch : &attrs->else_branch, desc, n, &body);
-    if (status == QB_OK) status = run_body(cx, body, in + 1, n);
-    if (status == QB_OK && body->n_outputs != node->n_out)
-        status = qb_fail(cx, QB_STATUS_INVALID, "the branch has %d outputs, If has %d",
-                         (int)body->n_outputs, (int)node->n_out);
-    qb_free(desc);
-    if (status == QB_OK)
-        *out = body;
-    else
-        qb_graph_free(body);
-    return status;
+    QB_RELEASED(qb_graph_free_at) qb_graph *body = NULL;
+    QB_FREED qb_desc *desc = QB_NEW(cx, qb_alloc(cx, (size_t)n + 1, sizeof *desc));
+    for (int32_t i = 0; i < n; i++) desc[i] = in[1 + i].desc;
+    QB_TRY(qb_onnx_parse_body(cx, truth_of(&in[0]) ? &attrs->then_branch : &attrs->else_branch,
+                              desc, n, &body));
+    QB_TRY(run_body(cx, body, in + 1, n));
+    if (body->n_outputs != node->n_out)
+        return qb_fail(cx, QB_STATUS_INVALID, "the branch has %d outputs, If has %d",
+                       (int)body->n_outputs, (int)node->n_out);
+    *out = QB_MOVE(body);
+    return QB_OK;
 }
 
 static qb_status infer_if(qb_ctx *cx, const qb_infer_args *args) {
     const qb_node *node = qb_infer_at(args);
     const int32_t n = node->n_in;
     QB_TRY(check_scalar(cx, args, 0, QB_DTYPE_BOOL));
-    QB_FREED qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
-    QB_FREED const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
-    QB_FREED qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);
+    QB_FREED qb_desc *desc = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *desc));
+    QB_FREED const qb_value **from = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *from));
+    QB_FREED qb_tensor *in = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *in));
     QB_RELEASED(qb_graph_free_at) qb_graph *ran = NULL;
-    qb_status status = desc && from && in ? QB_OK : cx->code;
-    if (status == QB_OK && inputs_of(args, in)) {
-        status = run_if(cx, node, in, &ran);
-        if (status == QB_OK) status = set_outputs(cx, args, ran, NULL);
-    } else if (status == QB_OK) {
-        for (int32_t i = 1; i < n; i++) {
-            from[i - 1] = qb_infer_in(args, i);
-            desc[i - 1] = desc_of(from[i - 1]);
-        }
-        status = infer_branches(cx, args, desc, from);
+    if (inputs_of(args, in)) {
+        QB_TRY(run_if(cx, node, in, &ran));
+        return set_outputs(cx, args, ran, NULL);
     }
-    return status;
+    for (int32_t i = 1; i < n; i++) {
+        from[i - 1] = qb_infer_in(args, i);
+        desc[i - 1] = desc_of(from[i - 1]);
+    }
+    return infer_branches(cx, args, desc, from);
 }
 
 static qb_status eval_if(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
@@ -270,26 +260,22 @@ static qb_status looping_start(qb_ctx *cx, const qb_node *node, const qb_tensor 
                    .n_carried = (int32_t)attrs->carried,
                    .n_pieces = node->n_out - (int32_t)attrs->carried,
                    .condition = 1};
-    qb_desc *desc = qb_alloc(cx, (size_t)l->n_in, sizeof *desc);
-    l->in = qb_alloc(cx, (size_t)l->n_in, sizeof *l->in);
-    l->own = qb_alloc(cx, (size_t)l->n_carried, sizeof *l->own);
-    l->pieces = qb_alloc(cx, (size_t)l->n_pieces, sizeof *l->pieces);
-    qb_status status = desc && l->in && l->own && l->pieces ? QB_OK : cx->code;
-    for (int32_t i = 0; i < l->n_in && status == QB_OK; i++) l->in[i] = in[i];
-    if (status == QB_OK) {
-        const bool counts = in[COUNT].data && in[COUNT].desc.dtype == QB_DTYPE_S64;
-        l->iterations = counts ? *(const int64_t *)in[COUNT].data : INT64_MAX;
-        if (in[CONDITION].data) l->condition = truth_of(&in[CONDITION]);
-        l->in[COUNT] = qb_tensor_of(QB_DTYPE_S64, (qb_shape){0}, &l->index);
-        l->in[CONDITION] = qb_tensor_of(QB_DTYPE_BOOL, (qb_shape){0}, &l->condition);
-        for (int32_t i = 0; i < l->n_in; i++) {
-            desc[i] = l->in[i].desc;
-            if (i >= FIRST && i < FIRST + l->n_carried) desc[i].shape = (qb_shape){.rank = -1};
-        }
-        status = qb_onnx_parse_body(cx, &attrs->body, desc, l->n_in, &l->body);
+    QB_FREED qb_desc *desc = QB_NEW(cx, qb_alloc(cx, (size_t)l->n_in, sizeof *desc));
+    QB_TRY_NEW(cx, l->in = qb_alloc(cx, (size_t)l->n_in, sizeof *l->in));
+    QB_TRY_NEW(cx, l->own = qb_alloc(cx, (size_t)l->n_carried, sizeof *l->own));
+    QB_TRY_NEW(cx, l->pieces = qb_alloc(cx, (size_t)l->n_pieces, sizeof *l->pieces));
+    for (int32_t i = 0; i < l->n_in; i++) l->in[i] = in[i];
+    const bool counts = in[COUNT].data && in[COUNT].desc.dtype == QB_DTYPE_S64;
+    l->iterations = counts ? *(const int64_t *)in[COUNT].data : INT64_MAX;
+    if (in[CONDITION].data) l->condition = truth_of(&in[CONDITION]);
+    l->in[COUNT] = qb_tensor_of(QB_DTYPE_S64, (qb_shape){0}, &l->index);
+    l->in[CONDITION] = qb_tensor_of(QB_DTYPE_BOOL, (qb_shape){0}, &l->condition);
+    for (int32_t i = 0; i < l->n_in; i++) {
+        desc[i] = l->in[i].desc;
+        if (i >= FIRST && i < FIRST + l->n_carried) desc[i].shape = (qb_shape){.rank = -1};
     }
-    qb_free(desc);
-    return status == QB_OK ? check_body(cx, node, l->body) : status;
+    QB_TRY(qb_onnx_parse_body(cx, &attrs->body, desc, l->n_in, &l->body));
+    return check_body(cx, node, l->body);
 }
 
 static qb_status add_piece(qb_ctx *cx, const qb_tensor *from, bool first, pieces *p) {
@@ -320,8 +306,7 @@ static qb_status carry(qb_ctx *cx, const qb_graph *ran, looping *l) {
         const qb_tensor from = output_of(ran, 1 + k);
         const size_t bytes = qb_desc_bytes(&from.desc);
         QB_TRY(check_carried(cx, k, l->in[FIRST + k].desc.dtype, from.desc.dtype));
-        void *data = qb_alloc(cx, bytes + 1, 1);
-        if (!data) return cx->code;
+        void *data = QB_NEW(cx, qb_alloc(cx, bytes + 1, 1));
         if (bytes > 0) memcpy(data, from.data, bytes);
         qb_free(l->own[k]);
         l->own[k] = data;
@@ -383,8 +368,7 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
     const bool kept = status == QB_OK && keeps_shapes(body, in, carried);
     if (!kept) { /* or they may not even fit a second time */
         qb_ctx_clear(cx);
-        qb_graph_free(body);
-        body = NULL;
+        qb_graph_free(QB_MOVE(body));
         for (int32_t k = 0; k < carried; k++) in[FIRST + k].shape = (qb_shape){.rank = -1};
         status = infer_body(cx, &attrs->body, in, from, node->n_in, &body);
         if (status == QB_OK) status = check_body(cx, node, body);
@@ -414,27 +398,24 @@ static qb_status infer_loop(qb_ctx *cx, const qb_infer_args *args) {
     QB_TRY(check_loop(cx, node));
     QB_TRY(check_scalar(cx, args, COUNT, QB_DTYPE_S64));
     QB_TRY(check_scalar(cx, args, CONDITION, QB_DTYPE_BOOL));
-    QB_FREED qb_desc *desc = qb_alloc(cx, (size_t)n, sizeof *desc);
-    QB_FREED const qb_value **from = qb_alloc(cx, (size_t)n, sizeof *from);
-    QB_FREED qb_tensor *in = qb_alloc(cx, (size_t)n, sizeof *in);
-    qb_status status = desc && from && in ? QB_OK : cx->code;
-    if (status == QB_OK && inputs_of(args, in)) {
-        status = run_loop(cx, node, in, &l);
-        for (int32_t k = 0; k < node->n_out && status == QB_OK; k++) {
+    QB_FREED qb_desc *desc = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *desc));
+    QB_FREED const qb_value **from = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *from));
+    QB_FREED qb_tensor *in = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *in));
+    if (inputs_of(args, in)) {
+        QB_TRY(run_loop(cx, node, in, &l));
+        for (int32_t k = 0; k < node->n_out; k++) {
             const qb_tensor made = result_of(&l, k);
-            status = qb_infer_set(cx, args, k, made.desc.dtype, &made.desc.shape);
+            QB_TRY(qb_infer_set(cx, args, k, made.desc.dtype, &made.desc.shape));
         }
-    } else if (status == QB_OK) {
-        for (int32_t i = FIRST; i < n; i++) {
-            desc[i] = desc_of(qb_infer_in(args, i));
-            if (i >= FIRST + ((const loop_attrs *)node->attrs)->carried)
-                from[i] = qb_infer_in(args, i);
-        }
-        desc[COUNT] = (qb_desc){.dtype = QB_DTYPE_S64};
-        desc[CONDITION] = (qb_desc){.dtype = QB_DTYPE_BOOL};
-        status = infer_open(cx, args, desc, from);
+        return QB_OK;
     }
-    return status;
+    for (int32_t i = FIRST; i < n; i++) {
+        desc[i] = desc_of(qb_infer_in(args, i));
+        if (i >= FIRST + ((const loop_attrs *)node->attrs)->carried) from[i] = qb_infer_in(args, i);
+    }
+    desc[COUNT] = (qb_desc){.dtype = QB_DTYPE_S64};
+    desc[CONDITION] = (qb_desc){.dtype = QB_DTYPE_BOOL};
+    return infer_open(cx, args, desc, from);
 }
 
 static qb_status eval_loop(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {

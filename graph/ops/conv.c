@@ -1,19 +1,9 @@
 /* Conv and ConvTranspose. */
 #include "ops_internal.h"
 
-QB_ATTRS(conv_attrs, QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
-         QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-         QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG));
+QB_ATTRS(conv_attrs, QB_A_CONV);
 
-QB_ATTRS(conv_transpose_attrs, QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
-         QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-         QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG),
+QB_ATTRS(conv_transpose_attrs, QB_A_CONV,
          QB_A_INTS(qb_conv_attrs, output_padding, "output_padding", 0, QB_ATTR_BIG),
          QB_A_INTS(qb_conv_attrs, output_shape, "output_shape", 1, QB_ATTR_BIG));
 
@@ -92,12 +82,6 @@ qb_status qb_conv_transpose_window(qb_ctx *cx, const qb_conv_attrs *attrs, const
     return QB_OK;
 }
 
-static qb_status expect_dim(qb_ctx *cx, const char *what, int64_t expected, int64_t got) {
-    if (expected < 0 || got < 0 || expected == got) return QB_OK;
-    return qb_fail(cx, QB_STATUS_INVALID, "%s: expected %lld, got %lld", what, (long long)expected,
-                   (long long)got);
-}
-
 /* Channels against weight, group and bias. For Conv the weight is [M, C/g, k...], for ConvTranspose
  * [C, M/g, k...]. *m is the number of output channels or unknown. */
 static qb_status check_channels(qb_ctx *cx, const qb_infer_args *args, bool transpose, int64_t *m) {
@@ -115,11 +99,11 @@ static qb_status check_channels(qb_ctx *cx, const qb_infer_args *args, bool tran
     if (w->shape.rank < 0) return QB_OK;
     int64_t w0 = w->shape.dim[0], w1 = w->shape.dim[1];
     if (transpose) {
-        QB_TRY(expect_dim(cx, "weight dimension 0 (input channels)", c, w0));
+        QB_TRY(qb_expect_dim(cx, "weight dimension 0 (input channels)", c, w0));
         QB_TRY(qb_dim_mul(cx, w1, group, m));
     } else {
-        QB_TRY(expect_dim(cx, "weight dimension 1 (input channels / group)",
-                          c >= 0 ? c / group : QB_DIM_UNKNOWN, w1));
+        QB_TRY(qb_expect_dim(cx, "weight dimension 1 (input channels / group)",
+                             c >= 0 ? c / group : QB_DIM_UNKNOWN, w1));
         if (w0 >= 0 && w0 % group != 0)
             return qb_fail(cx, QB_STATUS_INVALID,
                            "%lld output channels are not divisible by group %lld", (long long)w0,
@@ -127,7 +111,7 @@ static qb_status check_channels(qb_ctx *cx, const qb_infer_args *args, bool tran
         *m = w0;
     }
     if (bias && bias->shape.rank == 1)
-        QB_TRY(expect_dim(cx, "bias size (output channels)", *m, bias->shape.dim[0]));
+        QB_TRY(qb_expect_dim(cx, "bias size (output channels)", *m, bias->shape.dim[0]));
     return QB_OK;
 }
 

@@ -59,12 +59,10 @@ static qb_status run_lines(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     QB_TRY(qb_eval_ints(cx, &in[1], &given, 1, &n));
     if (n != 1) return qb_fail(cx, QB_STATUS_INVALID, "axis: expected one number, got %d", n);
     QB_TRY(qb_axis_resolve(cx, given, shape->rank, &axis));
-    int64_t outer = 1, inner = 1, size = shape->dim[axis];
-    for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t outer = qb_shape_span(shape, 0, axis), size = shape->dim[axis];
+    const int64_t inner = qb_shape_span(shape, axis + 1, shape->rank);
     if (in[0].desc.dtype == QB_DTYPE_F32 && !product && !attrs->reverse && !attrs->exclusive) {
-        double *sum = qb_temp_take(cx, (size_t)inner + 1, sizeof *sum);
-        if (!sum) return cx->code;
+        double *sum = QB_NEW(cx, qb_temp_take(cx, (size_t)inner + 1, sizeof *sum));
         for (int64_t o = 0; o < outer; o++)
             sum_floats((const float *)in[0].data + o * size * inner, size, inner, sum,
                        (float *)out[0].data + o * size * inner);

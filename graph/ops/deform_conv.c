@@ -8,10 +8,7 @@ typedef struct deform_attrs {
     qb_ints kernel_shape, strides, pads, dilations;
     int64_t group, offset_group;
 } deform_attrs;
-QB_ATTRS(deform_table, QB_A_INTS(deform_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-         QB_A_INTS(deform_attrs, strides, "strides", 1, QB_ATTR_BIG),
-         QB_A_INTS(deform_attrs, pads, "pads", 0, QB_ATTR_BIG),
-         QB_A_INTS(deform_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
+QB_ATTRS(deform_table, QB_A_WINDOW(deform_attrs),
          QB_A_INT(deform_attrs, group, "group", 1, 1, QB_ATTR_BIG),
          QB_A_INT(deform_attrs, offset_group, "offset_group", 1, 1, QB_ATTR_BIG));
 
@@ -35,12 +32,6 @@ static qb_status window_of(qb_ctx *cx, const deform_attrs *attrs, const qb_shape
     return qb_window_resolve(cx, &spec, x->dim + 2, window, out);
 }
 
-static qb_status expect(qb_ctx *cx, const char *what, int64_t expected, int64_t got) {
-    if (expected < 0 || got < 0 || expected == got) return QB_OK;
-    return qb_fail(cx, QB_STATUS_INVALID, "%s: expected %lld, got %lld", what, (long long)expected,
-                   (long long)got);
-}
-
 static qb_status check_channels(qb_ctx *cx, const qb_infer_args *args, const qb_shape *x,
                                 const qb_shape *weight) {
     const deform_attrs *attrs = qb_infer_at(args)->attrs;
@@ -55,9 +46,9 @@ static qb_status check_channels(qb_ctx *cx, const qb_infer_args *args, const qb_
                        "%lld output channels are not divisible by group %lld", (long long)m,
                        (long long)attrs->group);
     if (bias && bias->shape.rank == 1)
-        QB_TRY(expect(cx, "bias size (output channels)", m, bias->shape.dim[0]));
-    return expect(cx, "weight dimension 1 (input channels / group)", c < 0 ? c : c / attrs->group,
-                  weight->dim[1]);
+        QB_TRY(qb_expect_dim(cx, "bias size (output channels)", m, bias->shape.dim[0]));
+    return qb_expect_dim(cx, "weight dimension 1 (input channels / group)",
+                         c < 0 ? c : c / attrs->group, weight->dim[1]);
 }
 
 /* The offset has two channels a sample, the mask one. */
@@ -70,10 +61,10 @@ static qb_status check_samples(qb_ctx *cx, const qb_infer_args *args, const qb_s
     if (!x || x->shape.rank != 4) return QB_OK;
     QB_TRY(qb_dim_mul(cx, weight->dim[2], weight->dim[3], &channels));
     QB_TRY(qb_dim_mul(cx, channels, attrs->offset_group * per_sample, &channels));
-    QB_TRY_WRAP(cx, expect(cx, "batch", out->dim[0], x->shape.dim[0]), "%s", what);
-    QB_TRY_WRAP(cx, expect(cx, "channels", channels, x->shape.dim[1]), "%s", what);
-    QB_TRY_WRAP(cx, expect(cx, "height", out->dim[2], x->shape.dim[2]), "%s", what);
-    QB_TRY_WRAP(cx, expect(cx, "width", out->dim[3], x->shape.dim[3]), "%s", what);
+    QB_TRY_WRAP(cx, qb_expect_dim(cx, "batch", out->dim[0], x->shape.dim[0]), "%s", what);
+    QB_TRY_WRAP(cx, qb_expect_dim(cx, "channels", channels, x->shape.dim[1]), "%s", what);
+    QB_TRY_WRAP(cx, qb_expect_dim(cx, "height", out->dim[2], x->shape.dim[2]), "%s", what);
+    QB_TRY_WRAP(cx, qb_expect_dim(cx, "width", out->dim[3], x->shape.dim[3]), "%s", what);
     return QB_OK;
 }
 
@@ -149,8 +140,7 @@ static qb_status eval_deform(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const int64_t kernel = w.kernel[0] * w.kernel[1], pixels = y->dim[2] * y->dim[3];
     const int64_t n = x->dim[1] / attrs->group * kernel; /* products an output */
     QB_RELEASED(qb_temp_give_at)
-    double *samples = qb_temp_take(cx, (size_t)(x->dim[1] * kernel), sizeof *samples);
-    if (!samples) return cx->code;
+    double *samples = QB_NEW(cx, qb_temp_take(cx, (size_t)(x->dim[1] * kernel), sizeof *samples));
     for (int64_t i = 0; i < y->dim[0] * pixels; i++) {
         const int64_t b = i / pixels, p = i % pixels;
         const int64_t first = b * attrs->offset_group * kernel * pixels + p;

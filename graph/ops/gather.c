@@ -61,8 +61,8 @@ static qb_status places_gather(qb_ctx *cx, const qb_node *node, const qb_tensor 
     QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
     qb_strides_of(x, stride);
     qb_strides_of(index, named);
-    *out = (qb_places){.depth = 1, .size = {x->dim[axis]}, .stride = {stride[axis]}, .run = 1};
-    for (int32_t d = axis + 1; d < x->rank; d++) out->run *= x->dim[d];
+    *out = (qb_places){
+        .depth = 1, .size = {x->dim[axis]}, .stride = {stride[axis]}, .run = stride[axis]};
     for (int32_t d = 0; d < axis + index->rank; d++) {
         const bool before = d < axis;
         out->dim[d] = before ? x->dim[d] : index->dim[d - axis];

@@ -84,11 +84,8 @@ static qb_status eval_grid(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     qb_grid_sampling how;
     QB_TRY(grid_of(cx, node->attrs, &how));
     const int32_t n = qb_grid_axes(&how, shape, axes);
-    int64_t pixels = 1, places = 1;
-    for (int32_t d = 2; d < shape->rank; d++) {
-        pixels *= shape->dim[d];
-        places *= out[0].desc.shape.dim[d];
-    }
+    const int64_t pixels = qb_shape_span(shape, 2, shape->rank);
+    const int64_t places = qb_shape_span(&out[0].desc.shape, 2, shape->rank);
     const float *grid = in[1].data;
     for (int64_t sample = 0; sample < shape->dim[0]; sample++)
         for (int64_t i = 0; i < places; i++, grid += n) {

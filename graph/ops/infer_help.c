@@ -62,6 +62,12 @@ qb_status qb_infer_broadcast(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, dtype, &shape);
 }
 
+qb_status qb_expect_dim(qb_ctx *cx, const char *what, int64_t expected, int64_t got) {
+    if (expected < 0 || got < 0 || expected == got) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "%s: expected %lld, got %lld", what, (long long)expected,
+                   (long long)got);
+}
+
 qb_status qb_infer_rank(qb_ctx *cx, const qb_infer_args *args, int32_t i, int32_t low,
                         int32_t high) {
     const qb_value *x = qb_infer_in(args, i);

@@ -137,12 +137,7 @@ QB_OP_SIMPLE(qlinear_matmul, "QLinearMatMul", 10, 8, 8, 1, 0, NULL, FLOAT, infer
 
 /* --- ConvInteger and QLinearConv ------------------------------------------------------------- */
 
-QB_ATTRS(conv_attrs, QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"),
-         QB_A_INTS(qb_conv_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, strides, "strides", 1, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, pads, "pads", 0, QB_ATTR_BIG),
-         QB_A_INTS(qb_conv_attrs, dilations, "dilations", 1, QB_ATTR_BIG),
-         QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG));
+QB_ATTRS(conv_attrs, QB_A_CONV);
 
 static qb_status infer_conv(qb_ctx *cx, const qb_infer_args *args, int32_t weight, qb_dtype dtype) {
     const qb_conv_attrs *attrs = qb_infer_at(args)->attrs;

@@ -4,12 +4,6 @@
 
 #include "ops_internal.h"
 
-static qb_status expect(qb_ctx *cx, const char *what, int64_t expected, int64_t got) {
-    if (expected < 0 || got < 0 || expected == got) return QB_OK;
-    return qb_fail(cx, QB_STATUS_INVALID, "%s: expected %lld, got %lld", what, (long long)expected,
-                   (long long)got);
-}
-
 /* --- LinearAttention ------------------------------------------------------------------------- */
 
 typedef struct linear_attrs {
@@ -98,7 +92,7 @@ static qb_status infer_linear(qb_ctx *cx, const qb_infer_args *args) {
         QB_TRY(i == IN_STATE ? check_state_type(cx, x) : qb_infer_same_type(cx, args, i));
         if (!x || x->shape.rank < 0) continue;
         for (int32_t d = 0; d < (i == IN_STATE ? 1 : 2); d++) {
-            QB_TRY_WRAP(cx, expect(cx, d ? "length" : "batch", out.dim[d], x->shape.dim[d]),
+            QB_TRY_WRAP(cx, qb_expect_dim(cx, d ? "length" : "batch", out.dim[d], x->shape.dim[d]),
                         "input %d", i);
             if (out.dim[d] == QB_DIM_UNKNOWN) out.dim[d] = x->shape.dim[d];
         }
@@ -106,13 +100,13 @@ static qb_status infer_linear(qb_ctx *cx, const qb_infer_args *args) {
     QB_TRY(head_size(cx, args, IN_Q, attrs->q_num_heads, &d_k));
     QB_TRY(head_size(cx, args, IN_K, attrs->kv_num_heads, &of_key));
     QB_TRY(head_size(cx, args, IN_V, attrs->kv_num_heads, &d_v));
-    QB_TRY(expect(cx, "key: size of a head", d_k, of_key));
+    QB_TRY(qb_expect_dim(cx, "key: size of a head", d_k, of_key));
     if (d_k < 0) d_k = of_key;
     QB_TRY(check_gates(cx, args, d_k));
     state = (qb_shape){.rank = 4, .dim = {out.dim[0], attrs->kv_num_heads, d_k, d_v}};
     if (past && past->shape.rank == 4)
         for (int32_t d = 1; d < 4; d++)
-            QB_TRY_WRAP(cx, expect(cx, "size", state.dim[d], past->shape.dim[d]),
+            QB_TRY_WRAP(cx, qb_expect_dim(cx, "size", state.dim[d], past->shape.dim[d]),
                         "past_state: dimension %d", d);
     QB_TRY(qb_dim_mul(cx, d_v, attrs->q_num_heads, &out.dim[2]));
     QB_TRY(qb_infer_set(cx, args, 1, past ? past->dtype : q->dtype, &state));
@@ -228,15 +222,15 @@ static qb_status infer_causal(qb_ctx *cx, const qb_infer_args *args) {
     }
     if (x->rank == 3) state.dim[0] = x->dim[0], state.dim[1] = x->dim[1];
     if (w->rank == 3) {
-        QB_TRY(expect(cx, "weight dimension 0 (channels)", state.dim[1], w->dim[0]));
-        QB_TRY(expect(cx, "weight dimension 1", 1, w->dim[1]));
+        QB_TRY(qb_expect_dim(cx, "weight dimension 0 (channels)", state.dim[1], w->dim[0]));
+        QB_TRY(qb_expect_dim(cx, "weight dimension 1", 1, w->dim[1]));
         if (w->dim[2] == 0) return qb_fail(cx, QB_STATUS_INVALID, "weight: the kernel is empty");
         if (w->dim[2] > 0) state.dim[2] = w->dim[2] - 1;
     }
     if (bias && bias->shape.rank == 1)
-        QB_TRY(expect(cx, "bias size (channels)", state.dim[1], bias->shape.dim[0]));
+        QB_TRY(qb_expect_dim(cx, "bias size (channels)", state.dim[1], bias->shape.dim[0]));
     for (int32_t d = 0; d < 3 && past && past->shape.rank == 3; d++)
-        QB_TRY_WRAP(cx, expect(cx, "size", state.dim[d], past->shape.dim[d]),
+        QB_TRY_WRAP(cx, qb_expect_dim(cx, "size", state.dim[d], past->shape.dim[d]),
                     "past_state: dimension %d", d);
     QB_TRY(qb_infer_set(cx, args, 1, qb_infer_in(args, IN_X)->dtype, &state));
     return qb_infer_same(cx, args);
@@ -250,8 +244,7 @@ static qb_status eval_causal(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const float *past = qb_eval_has(node, in, IN_PAST) ? in[IN_PAST].data : NULL;
     const float *bias = qb_eval_has(node, in, IN_BIAS) ? in[IN_BIAS].data : NULL;
     QB_RELEASED(qb_temp_give_at)
-    float *line = qb_temp_take(cx, (size_t)(before + length), sizeof *line);
-    if (!line) return cx->code;
+    float *line = QB_NEW(cx, qb_temp_take(cx, (size_t)(before + length), sizeof *line));
     for (int64_t i = 0; i < x->dim[0] * x->dim[1]; i++) {
         const int64_t c = i % x->dim[1];
         const float *weight = (const float *)in[IN_WEIGHT].data + c * kernel;

@@ -89,8 +89,8 @@ static qb_status eval_batch(qb_ctx *cx, const qb_node *node, const qb_tensor *in
     const qb_shape *shape = &in[0].desc.shape;
     const float *x = in[0].data, *scale = in[1].data, *shift = in[2].data;
     float *y = out[0].data;
-    int64_t channels = shape->rank > 1 ? shape->dim[1] : 1, plane = 1;
-    for (int32_t d = 2; d < shape->rank; d++) plane *= shape->dim[d];
+    const int64_t channels = shape->rank > 1 ? shape->dim[1] : 1;
+    const int64_t plane = qb_shape_span(shape, 2, shape->rank);
     for (int64_t c = 0; c < channels; c++) {
         double mean = (double)((const float *)in[3].data)[c];
         double variance = (double)((const float *)in[4].data)[c];
@@ -134,8 +134,7 @@ static qb_status eval_instance(qb_ctx *cx, const qb_node *node, const qb_tensor 
     const qb_shape *shape = &in[0].desc.shape;
     const float *x = in[0].data, *scale = in[1].data, *shift = in[2].data;
     float *y = out[0].data;
-    int64_t channels = shape->dim[1], plane = 1;
-    for (int32_t d = 2; d < shape->rank; d++) plane *= shape->dim[d];
+    const int64_t channels = shape->dim[1], plane = qb_shape_span(shape, 2, shape->rank);
     for (int64_t i = 0; i < shape->dim[0] * channels; i++) {
         double mean, inverse;
         qb_moments(x + i * plane, plane, attrs->epsilon, &mean, &inverse);
@@ -174,10 +173,7 @@ static qb_status eval_layer(qb_ctx *cx, const qb_node *node, const qb_tensor *in
     float *y = out[0].data;
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    qb_shape inner = {.rank = shape->rank - axis};
-    memcpy(inner.dim, shape->dim + axis, (size_t)inner.rank * sizeof *inner.dim);
-    int64_t n = qb_shape_count(&inner), rows = 1;
-    for (int32_t d = 0; d < axis; d++) rows *= shape->dim[d];
+    const int64_t rows = qb_shape_span(shape, 0, axis), n = qb_shape_span(shape, axis, shape->rank);
     int64_t scales = qb_shape_count(&in[1].desc.shape);
     int64_t shifts = shift ? qb_shape_count(&in[2].desc.shape) : n;
     if ((scales != n && scales != 1) || (shifts != n && shifts != 1))
@@ -210,8 +206,7 @@ static qb_status eval_lrn(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     const qb_shape *shape = &in[0].desc.shape;
     const float *x = in[0].data;
     float *y = out[0].data;
-    int64_t channels = shape->dim[1], plane = 1;
-    for (int32_t d = 2; d < shape->rank; d++) plane *= shape->dim[d];
+    const int64_t channels = shape->dim[1], plane = qb_shape_span(shape, 2, shape->rank);
     int64_t before = (attrs->size - 1) / 2, after = attrs->size - 1 - before;
     for (int64_t i = 0; i < shape->dim[0] * channels; i++) {
         int64_t c = i % channels, first = c > before ? c - before : 0;

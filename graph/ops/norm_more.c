@@ -46,8 +46,8 @@ static qb_status eval_group(qb_ctx *cx, const qb_node *node, const qb_tensor *in
     const qb_shape *shape = &in[0].desc.shape;
     const float *x = in[0].data, *scale = in[1].data, *shift = in[2].data;
     float *y = out[0].data;
-    int64_t channels = shape->dim[1], plane = 1, each = channels / attrs->num_groups;
-    for (int32_t d = 2; d < shape->rank; d++) plane *= shape->dim[d];
+    const int64_t channels = shape->dim[1], plane = qb_shape_span(shape, 2, shape->rank);
+    const int64_t each = channels / attrs->num_groups;
     bool by_group[2];
     for (int32_t i = 0; i < 2; i++) by_group[i] = in[1 + i].desc.shape.dim[0] != channels;
     for (int64_t g = 0; g < shape->dim[0] * attrs->num_groups; g++) {
@@ -86,8 +86,7 @@ static qb_status eval_rms(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     float *y = out[0].data;
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    int64_t n = 1, rows = 1;
-    for (int32_t d = 0; d < shape->rank; d++) *(d < axis ? &rows : &n) *= shape->dim[d];
+    const int64_t rows = qb_shape_span(shape, 0, axis), n = qb_shape_span(shape, axis, shape->rank);
     for (int64_t r = 0; r < rows; r++) {
         double squares = 0.0;
         for (int64_t i = 0; i < n; i++) squares += (double)x[r * n + i] * (double)x[r * n + i];
@@ -116,9 +115,8 @@ static qb_status eval_lp(qb_ctx *cx, const qb_node *node, const qb_tensor *in, q
     const qb_shape *shape = &in[0].desc.shape;
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    int64_t outer = 1, inner = 1, n = shape->dim[axis];
-    for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t outer = qb_shape_span(shape, 0, axis), n = shape->dim[axis];
+    const int64_t inner = qb_shape_span(shape, axis + 1, shape->rank);
     for (int64_t line = 0; line < outer * inner; line++) {
         int64_t at = line / inner * n * inner + line % inner;
         const float *x = (const float *)in[0].data + at;

@@ -36,6 +36,15 @@
         .name = text, .type = QB_ATTR_INTS, .offset = offsetof(T, field), .min = lowest,           \
         .max = highest                                                                             \
     }
+/* Rows that windows have in common. */
+#define QB_A_WINDOW(T)                                                                             \
+    QB_A_INTS(T, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),                                    \
+        QB_A_INTS(T, strides, "strides", 1, QB_ATTR_BIG),                                          \
+        QB_A_INTS(T, pads, "pads", 0, QB_ATTR_BIG),                                                \
+        QB_A_INTS(T, dilations, "dilations", 1, QB_ATTR_BIG)
+#define QB_A_CONV                                                                                  \
+    QB_A_STRING(qb_conv_attrs, auto_pad, "auto_pad", "NOTSET"), QB_A_WINDOW(qb_conv_attrs),        \
+        QB_A_INT(qb_conv_attrs, group, "group", 1, 1, QB_ATTR_BIG)
 #define QB_A_OLD_INT(T, field, text, value)                                                        \
     {                                                                                              \
         .name = text, .type = QB_ATTR_INT, .offset = offsetof(T, field), .default_int = value,     \
@@ -123,6 +132,9 @@ qb_status qb_window_resolve(qb_ctx *cx, const qb_window_spec *spec, const int64_
                             qb_window *window, int64_t *out);
 /* Is auto_pad SAME_UPPER or SAME_LOWER? */
 bool qb_auto_pad_same(const char *auto_pad, bool *lower);
+/* Is a size the expected one? Yes where one of the two is not known (negative); `what` begins the
+ * message. */
+qb_status qb_expect_dim(qb_ctx *cx, const char *what, int64_t expected, int64_t got);
 /* An attribute list: empty, or `n` values of at least `low`. */
 qb_status qb_attr_list_check(qb_ctx *cx, const char *name, const qb_ints *list, int32_t n,
                              int64_t low);

@@ -4,11 +4,7 @@
 #include "ops_internal.h"
 
 #define COMMON                                                                                     \
-    QB_A_STRING(qb_pool_attrs, auto_pad, "auto_pad", "NOTSET"),                                    \
-        QB_A_INTS(qb_pool_attrs, kernel_shape, "kernel_shape", 1, QB_ATTR_BIG),                    \
-        QB_A_INTS(qb_pool_attrs, strides, "strides", 1, QB_ATTR_BIG),                              \
-        QB_A_INTS(qb_pool_attrs, pads, "pads", 0, QB_ATTR_BIG),                                    \
-        QB_A_INTS(qb_pool_attrs, dilations, "dilations", 1, QB_ATTR_BIG),                          \
+    QB_A_STRING(qb_pool_attrs, auto_pad, "auto_pad", "NOTSET"), QB_A_WINDOW(qb_pool_attrs),        \
         QB_A_INT(qb_pool_attrs, ceil_mode, "ceil_mode", 0, 0, 1)
 
 QB_ATTRS(max_attrs, COMMON, QB_A_INT(qb_pool_attrs, storage_order, "storage_order", 0, 0, 1));
@@ -92,8 +88,7 @@ static qb_status eval(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
 
 /* storage_order 1 counts positions with the first spatial dimension fastest. */
 static void column_major(const qb_shape *x, const qb_shape *y, int64_t *index) {
-    int64_t plane = 1, count = qb_shape_count(y);
-    for (int32_t d = 2; d < x->rank; d++) plane *= x->dim[d];
+    const int64_t plane = qb_shape_span(x, 2, x->rank), count = qb_shape_count(y);
     if (plane == 0) return;
     for (int64_t i = 0; i < count; i++) {
         int64_t at = index[i] % plane, moved = 0, stride = plane;
@@ -197,8 +192,7 @@ static qb_status run_lp(const qb_node *node, const qb_window *w, const qb_tensor
                         qb_tensor *out) {
     const lp_attrs *attrs = node->attrs;
     const qb_shape *x = &in[0].desc.shape, *y = &out[0].desc.shape;
-    int64_t plane = 1, places = 1;
-    for (int32_t d = 2; d < x->rank; d++) plane *= x->dim[d], places *= y->dim[d];
+    const int64_t plane = qb_shape_span(x, 2, x->rank), places = qb_shape_span(y, 2, x->rank);
     for (int64_t i = 0, n = qb_shape_count(y); i < n; i++)
         ((float *)out[0].data)[i] = (float)norm_of((const float *)in[0].data + i / places * plane,
                                                    x, y, w, i % places, (double)attrs->p);

@@ -48,8 +48,7 @@ static qb_status load(qb_ctx *cx, const qb_eval_operand *operand, bool left, voi
                     qb_integer_get(zero->desc.dtype, zero->data, w.at[0] + i * w.step[0]);
     }
     if (operand->transposed) {
-        transposed = qb_temp_take(cx, (size_t)n, sizeof *transposed);
-        if (!transposed) QB_GO(cx->code);
+        QB_GO_NEW(cx, transposed = qb_temp_take(cx, (size_t)n, sizeof *transposed));
         transpose(transposed, v, shape->dim[0], shape->dim[1]);
     }
 out:
@@ -114,11 +113,10 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
         return qb_quantized_product(cx, a, b, &ma, &mb, &batch, out);
     int64_t n = qb_shape_count(&batch) * ma.dim[ma.rank - 2] * mb.dim[mb.rank - 1];
     QB_RELEASED(qb_temp_give_at) void *va = NULL, *vb = NULL;
-    QB_RELEASED(qb_temp_give_at) uint64_t *sums = NULL;
     QB_TRY(load(cx, a, true, &va));
     QB_TRY(load(cx, b, false, &vb));
-    sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
-    if (!sums) return cx->code;
+    QB_RELEASED(qb_temp_give_at)
+    uint64_t *sums = QB_NEW(cx, qb_temp_take(cx, (size_t)n, sizeof *sums));
     multiply_all(ma, mb, va, vb, doubles, &batch, sums);
     for (int64_t i = 0; i < n; i++) {
         if (doubles)

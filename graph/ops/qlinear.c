@@ -47,15 +47,18 @@ static qb_status dequantize(qb_ctx *cx, qb_graph *graph, source s, int64_t axis,
     return add_node(cx, graph, "DequantizeLinear", s, axis, *out);
 }
 
-/* The node becomes `op` on the given inputs, with its result quantized into the old output. */
-static qb_status become(qb_ctx *cx, qb_graph *graph, int32_t node, const char *op,
-                        const int32_t *in, int32_t n_in, int32_t scale, int32_t zero) {
+/* The node becomes the float operator that its own is named after (QLinearAdd, QGemm) on the given
+ * inputs, with its result quantized into the old output. */
+static qb_status become(qb_ctx *cx, qb_graph *graph, int32_t node, const int32_t *in, int32_t n_in,
+                        int32_t scale, int32_t zero) {
+    const char *name = graph->nodes[node].op->name;
+    name += strlen(strncmp(name, "QLinear", 7) == 0 ? "QLinear" : "Q");
     if (scale < 0 || zero < 0) /* the zero point says the type */
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "output scale or zero point left out");
     int32_t fresh, old;
     QB_TRY(qb_node_detach_output(cx, graph, node, "real", &fresh, &old));
     QB_TRY(qb_node_inputs_set(cx, graph, node, in, n_in));
-    graph->nodes[node].op = qb_op_find(op, "");
+    graph->nodes[node].op = qb_op_find(name, "");
     if (!graph->nodes[node].op->attr_size) graph->nodes[node].attrs = NULL;
     return add_node(cx, graph, "QuantizeLinear", (source){fresh, scale, zero}, 1, old);
 }
@@ -91,8 +94,7 @@ static qb_status dequantize_bias(qb_ctx *cx, qb_graph *graph, int32_t node, int3
                                  int32_t x_scale, int32_t w_scale, float factor, int32_t *out) {
     int64_t n = scales_of(graph, w_scale);
     const float *x = graph->values[x_scale].data, *w = graph->values[w_scale].data;
-    float *scales = qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *scales);
-    if (!scales) return cx->code;
+    float *scales = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *scales));
     for (int64_t i = 0; i < n; i++) scales[i] = factor * x[0] * w[i];
     qb_shape shape = {.rank = n == 1 ? 0 : 1, .dim = {n}};
     int32_t id;
@@ -113,7 +115,7 @@ qb_status qb_qlinear_conv_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int
     QB_TRY(dequantize(cx, graph, x, 1, &in[0]));
     QB_TRY(dequantize(cx, graph, w, 0, &in[1]));
     if (bias >= 0) QB_TRY(dequantize_bias(cx, graph, node, bias, x.scale, w.scale, 1.0f, &in[2]));
-    return become(cx, graph, node, "Conv", in, bias >= 0 ? 3 : 2, y_scale, y_zero);
+    return become(cx, graph, node, in, bias >= 0 ? 3 : 2, y_scale, y_zero);
 }
 
 qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
@@ -129,7 +131,7 @@ qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, i
     if (many > 1 && graph->values[b.value].shape.rank < 2) return QB_OK;
     QB_TRY(dequantize(cx, graph, a, 1, &in[0]));
     QB_TRY(dequantize(cx, graph, b, -1, &in[1]));
-    return become(cx, graph, node, "MatMul", in, 2, y_scale, y_zero);
+    return become(cx, graph, node, in, 2, y_scale, y_zero);
 }
 
 QB_ATTRS(gemm_attrs, QB_A_FLOAT(qb_gemm_attrs, alpha, "alpha", 1.0f),
@@ -151,46 +153,28 @@ static qb_status upgrade_gemm(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t
     QB_TRY(dequantize(cx, graph, a, 1, &in[0]));
     QB_TRY(dequantize(cx, graph, b, attrs->trans_b ? 0 : 1, &in[1]));
     if (c >= 0) QB_TRY(dequantize_bias(cx, graph, node, c, a.scale, b.scale, attrs->alpha, &in[2]));
-    return become(cx, graph, node, "Gemm", in, c >= 0 ? 3 : 2, y_scale, y_zero);
+    return become(cx, graph, node, in, c >= 0 ? 3 : 2, y_scale, y_zero);
 }
 
 /* --- element by element, pools, Concat ------------------------------------------------------- */
 
-static qb_status upgrade_binary(qb_ctx *cx, qb_graph *graph, int32_t node, const char *op) {
+static qb_status upgrade_binary(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
     const qb_node *n = &graph->nodes[node];
+    (void)version;
     source a = source_at(n, 0), b = source_at(n, 3);
     int32_t y_scale = input_at(n, 6), y_zero = input_at(n, 7), in[2];
     QB_TRY(dequantize(cx, graph, a, 1, &in[0]));
     QB_TRY(dequantize(cx, graph, b, 1, &in[1]));
-    return become(cx, graph, node, op, in, 2, y_scale, y_zero);
+    return become(cx, graph, node, in, 2, y_scale, y_zero);
 }
 
-static qb_status upgrade_add(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
-    (void)version;
-    return upgrade_binary(cx, graph, node, "Add");
-}
-
-static qb_status upgrade_mul(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
-    (void)version;
-    return upgrade_binary(cx, graph, node, "Mul");
-}
-
-static qb_status upgrade_unary(qb_ctx *cx, qb_graph *graph, int32_t node, const char *op) {
+static qb_status upgrade_unary(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
     const qb_node *n = &graph->nodes[node];
+    (void)version;
     source x = source_at(n, 0);
     int32_t y_scale = input_at(n, 3), y_zero = input_at(n, 4), in;
     QB_TRY(dequantize(cx, graph, x, 1, &in));
-    return become(cx, graph, node, op, &in, 1, y_scale, y_zero);
-}
-
-static qb_status upgrade_sigmoid(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
-    (void)version;
-    return upgrade_unary(cx, graph, node, "Sigmoid");
-}
-
-static qb_status upgrade_leaky(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
-    (void)version;
-    return upgrade_unary(cx, graph, node, "LeakyRelu");
+    return become(cx, graph, node, &in, 1, y_scale, y_zero);
 }
 
 /* `opset` says whose Softmax it is: before 13 the tensor counts as a matrix whose rows begin at
@@ -206,12 +190,11 @@ static qb_status upgrade_softmax(qb_ctx *cx, qb_graph *graph, int32_t node, int3
     const softmax_attrs *attrs = graph->nodes[node].attrs;
     const int64_t axis = attrs->axis;
     const int32_t rank = graph->values[graph->nodes[node].in[0]].shape.rank;
-    (void)version;
     if (attrs->opset < 13 && axis != -1 && axis != rank - 1)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "attribute opset: %lld with axis %lld, expected 13 or the last axis",
                        (long long)attrs->opset, (long long)axis);
-    return upgrade_unary(cx, graph, node, "Softmax"); /* whose attributes begin with the axis */
+    return upgrade_unary(cx, graph, node, version); /* whose attributes begin with the axis */
 }
 
 QB_ATTRS(leaky_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.01f));
@@ -225,21 +208,11 @@ QB_ATTRS(pool_attrs, QB_A_STRING(qb_pool_attrs, auto_pad, "auto_pad", "NOTSET"),
          QB_A_INT(qb_pool_attrs, count_include_pad, "count_include_pad", 0, 0, 1),
          QB_A_INT(qb_pool_attrs, storage_order, "channels_last", 0, 0, 1));
 
-static qb_status upgrade_pool(qb_ctx *cx, qb_graph *graph, int32_t node, const char *op) {
+static qb_status upgrade_pool(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
     const qb_pool_attrs *attrs = graph->nodes[node].attrs;
     if (attrs->storage_order)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "attribute channels_last: expected 0, got 1");
-    return upgrade_unary(cx, graph, node, op);
-}
-
-static qb_status upgrade_global(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
-    (void)version;
-    return upgrade_pool(cx, graph, node, "GlobalAveragePool");
-}
-
-static qb_status upgrade_average(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
-    (void)version;
-    return upgrade_pool(cx, graph, node, "AveragePool");
+    return upgrade_unary(cx, graph, node, version);
 }
 
 QB_ATTRS(concat_attrs, QB_A_NEED_INT(qb_axis_attrs, axis, "axis", 0, 0));
@@ -251,12 +224,11 @@ static qb_status upgrade_concat(qb_ctx *cx, qb_graph *graph, int32_t node, int32
     if (n < 1 || graph->nodes[node].n_in != 2 + 3 * n)
         return qb_fail(cx, QB_STATUS_FORMAT, "expected 2 inputs and 3 for each part, got %d",
                        graph->nodes[node].n_in);
-    int32_t *in = qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *in);
-    if (!in) return cx->code;
+    int32_t *in = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n, sizeof *in));
     int32_t y_scale = graph->nodes[node].in[0], y_zero = graph->nodes[node].in[1];
     for (int32_t i = 0; i < n; i++)
         QB_TRY(dequantize(cx, graph, source_at(&graph->nodes[node], 2 + 3 * i), 1, &in[i]));
-    return become(cx, graph, node, "Concat", in, n, y_scale, y_zero);
+    return become(cx, graph, node, in, n, y_scale, y_zero);
 }
 
 /* Nothing is left of these after reading. */
@@ -272,34 +244,21 @@ static qb_status eval_rewritten(qb_ctx *cx, const qb_node *node, const qb_tensor
 }
 
 #define FILE_ONLY(SYMBOL, NAME, LOW, HIGH, SIZE, ATTRS, UPGRADE)                                   \
-    const qb_op qb_op_##SYMBOL = {.name = NAME,                                                    \
-                                  .domain = "com.microsoft",                                       \
-                                  .since = 1,                                                      \
-                                  .min_in = LOW,                                                   \
-                                  .max_in = HIGH,                                                  \
-                                  .min_out = 1,                                                    \
-                                  .max_out = 1,                                                    \
-                                  .traits = QB_TRAIT_INTEGERS,                                     \
-                                  .attr_size = SIZE,                                               \
-                                  .attrs = ATTRS,                                                  \
-                                  .qrule = QB_QRULE_FLOAT,                                         \
-                                  .weight_input = -1,                                              \
-                                  .infer = infer_rewritten,                                        \
-                                  .eval = eval_rewritten,                                          \
-                                  .upgrade = UPGRADE,                                              \
-                                  .types = QB_TYPES_QUANTIZED}
+    QB_OP(SYMBOL, NAME, "com.microsoft", 1, LOW, HIGH, 1, SIZE, ATTRS, FLOAT, infer_rewritten,     \
+          eval_rewritten, .weight_input = -1, .upgrade = UPGRADE, .types = QB_TYPES_QUANTIZED,     \
+          .traits = QB_TRAIT_INTEGERS)
 
 FILE_ONLY(qgemm, "QGemm", 2, 9, sizeof(qb_gemm_attrs), gemm_attrs, upgrade_gemm);
-FILE_ONLY(qlinear_add, "QLinearAdd", 2, 8, 0, NULL, upgrade_add);
+FILE_ONLY(qlinear_add, "QLinearAdd", 2, 8, 0, NULL, upgrade_binary);
 FILE_ONLY(qlinear_average_pool, "QLinearAveragePool", 2, 5, sizeof(qb_pool_attrs), pool_attrs,
-          upgrade_average);
+          upgrade_pool);
 FILE_ONLY(qlinear_concat, "QLinearConcat", 2, INT32_MAX, sizeof(qb_axis_attrs), concat_attrs,
           upgrade_concat);
 FILE_ONLY(qlinear_global_average_pool, "QLinearGlobalAveragePool", 2, 5, sizeof(qb_pool_attrs),
-          global_attrs, upgrade_global);
+          global_attrs, upgrade_pool);
 FILE_ONLY(qlinear_leaky_relu, "QLinearLeakyRelu", 2, 5, sizeof(qb_alpha_attrs), leaky_attrs,
-          upgrade_leaky);
-FILE_ONLY(qlinear_mul, "QLinearMul", 2, 8, 0, NULL, upgrade_mul);
-FILE_ONLY(qlinear_sigmoid, "QLinearSigmoid", 2, 5, 0, NULL, upgrade_sigmoid);
+          upgrade_unary);
+FILE_ONLY(qlinear_mul, "QLinearMul", 2, 8, 0, NULL, upgrade_binary);
+FILE_ONLY(qlinear_sigmoid, "QLinearSigmoid", 2, 5, 0, NULL, upgrade_unary);
 FILE_ONLY(qlinear_softmax, "QLinearSoftmax", 5, 5, sizeof(softmax_attrs), softmax_table,
           upgrade_softmax);

@@ -260,9 +260,8 @@ static qb_status eval_arg(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     const qb_shape *x = &in[0].desc.shape;
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
-    int64_t outer = 1, inner = 1, n = x->dim[axis];
-    for (int32_t d = 0; d < axis; d++) outer *= x->dim[d];
-    for (int32_t d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
+    const int64_t outer = qb_shape_span(x, 0, axis), n = x->dim[axis];
+    const int64_t inner = qb_shape_span(x, axis + 1, x->rank);
     if (n == 0 && outer * inner > 0)
         return qb_fail(cx, QB_STATUS_INVALID, "axis %d has size 0: there is no extreme", axis);
     const qb_dtype dtype = in[0].desc.dtype;

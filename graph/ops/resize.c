@@ -380,9 +380,8 @@ static void add_weighted(double *sum, double weight, const float *x, int64_t n) 
 /* Resizes dimension d of `shape` from x to y, float. */
 static void resize_dim(const float *x, float *y, const qb_shape *shape, int32_t d, int64_t size,
                        const taps *t, float outside) {
-    int64_t outer = 1, inner = 1, in = shape->dim[d];
-    for (int32_t k = 0; k < d; k++) outer *= shape->dim[k];
-    for (int32_t k = d + 1; k < shape->rank; k++) inner *= shape->dim[k];
+    const int64_t outer = qb_shape_span(shape, 0, d), in = shape->dim[d];
+    const int64_t inner = qb_shape_span(shape, d + 1, shape->rank);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < size; i++) {
             const int64_t *index = t->index + i * t->n;

@@ -204,10 +204,8 @@ static qb_status eval_roi(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     const int64_t each = x->dim[1] * y->dim[2] * y->dim[3];
     line l[2] = {0};
     qb_status status = QB_OK;
-    for (int32_t d = 0; d < 2; d++) {
-        l[d].end = qb_alloc(cx, (size_t)y->dim[2 + d], sizeof *l[d].end);
-        if (!l[d].end) QB_GO(cx->code);
-    }
+    for (int32_t d = 0; d < 2; d++)
+        QB_GO_NEW(cx, l[d].end = qb_alloc(cx, (size_t)y->dim[2 + d], sizeof *l[d].end));
     for (int64_t r = 0; r < y->dim[0]; r++) {
         int64_t sample;
         status = qb_eval_index(cx, &in[2], r, x->dim[0], &sample);

@@ -63,8 +63,7 @@ static qb_status transform_begin(qb_ctx *cx, int64_t length, bool is_complex, tr
     const size_t numbers = (size_t)length * NUMBER;
     t->length = length;
     t->n = is_complex || t->mirrored || length % 2 ? length : length / 2;
-    t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)length, sizeof *t->x);
-    if (!t->x) return cx->code;
+    QB_TRY_NEW(cx, t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)length, sizeof *t->x));
     memset(t->x, 0, numbers * sizeof *t->x);
     t->y = t->x + numbers;
     t->part = t->y + numbers;
@@ -250,7 +249,7 @@ static qb_status eval_dft(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     const dft_attrs *attrs = node->attrs;
     QB_EVAL_IN_F32(eval_dft);
     const qb_shape *x = &in[0].desc.shape, *y = &out[0].desc.shape;
-    int64_t length, given = -2, inner = 1;
+    int64_t length, given = -2;
     int32_t n = 1, axis;
     if (qb_eval_has(node, in, 2)) QB_TRY(qb_eval_ints(cx, &in[2], &given, 1, &n));
     QB_TRY(expect_one(cx, "axis", n, given, -x->rank));
@@ -259,7 +258,7 @@ static qb_status eval_dft(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     if (qb_eval_has(node, in, 1)) QB_TRY(qb_eval_ints(cx, &in[1], &length, 1, &n));
     if (qb_shape_count(y) == 0) return QB_OK;
     QB_TRY(expect_one(cx, "dft_length", n, length, 1));
-    for (int32_t d = axis + 1; d < x->rank - 1; d++) inner *= x->dim[d];
+    const int64_t inner = qb_shape_span(x, axis + 1, x->rank - 1);
     const int64_t parts_x = x->dim[x->rank - 1], parts_y = y->dim[y->rank - 1];
     const int64_t n_x = x->dim[axis], n_y = y->dim[axis];
     const lines from = {{(float *)in[0].data, n_x, inner * parts_x, parts_x == 2},

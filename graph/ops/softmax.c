@@ -37,12 +37,9 @@ typedef struct lines {
 
 static qb_status lines_along(qb_ctx *cx, const qb_shape *shape, int64_t wanted, lines *out) {
     int32_t axis = 0;
-    *out = (lines){.n = 1, .inner = 1};
-    if (shape->rank > 0) {
-        QB_TRY(qb_axis_resolve(cx, wanted, shape->rank, &axis));
-        out->n = shape->dim[axis];
-    }
-    for (int32_t d = axis + 1; d < shape->rank; d++) out->inner *= shape->dim[d];
+    if (shape->rank > 0) QB_TRY(qb_axis_resolve(cx, wanted, shape->rank, &axis));
+    out->n = shape->rank > 0 ? shape->dim[axis] : 1;
+    out->inner = qb_shape_span(shape, axis + 1, shape->rank);
     out->count = out->n > 0 ? qb_shape_count(shape) / out->n : 0;
     return QB_OK;
 }

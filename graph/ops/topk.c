@@ -98,10 +98,9 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
     const bool wants_values = node->out[0] >= 0;
     const bool wants_indices = node->n_out > 1 && node->out[1] >= 0;
-    int64_t outer = 1, inner = 1, n = shape->dim[axis];
+    const int64_t outer = qb_shape_span(shape, 0, axis), n = shape->dim[axis];
+    const int64_t inner = qb_shape_span(shape, axis + 1, shape->rank);
     int64_t k = out[wants_values ? 0 : 1].desc.shape.dim[axis];
-    for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
     if (k > n)
         return qb_fail(cx, QB_STATUS_INVALID, "k: expected at most %lld, got %lld", (long long)n,
                        (long long)k);

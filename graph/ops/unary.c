@@ -86,91 +86,53 @@ ACT(hard_swish, "HardSwish", 14, HARD_SWISH);
 ACT(sigmoid, "Sigmoid", 7, SIGMOID);
 ACT(tanh, "Tanh", 7, TANH);
 
-#define WITH_ALPHA(SYMBOL, NAME, KIND, FUNCTION, ALPHA)                                            \
-    static const qb_attr_desc SYMBOL##_attrs[] = {                                                 \
-        QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", ALPHA), QB_A_END};                              \
+/* With parameters: attributes of which `alpha` and `beta` of the expression are the first two. */
+#define WITH_ALPHA(SYMBOL, NAME, SINCE, ATTRS, EXPR, ...)                                          \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
-        const qb_alpha_attrs *attrs = node->attrs;                                                 \
+        const float alpha = ((const qb_alpha_attrs *)node->attrs)->alpha;                          \
+        const float beta = ((const qb_alpha_attrs *)node->attrs)->beta;                            \
+        (void)alpha, (void)beta;                                                                   \
         QB_EVAL_IN_F32(eval_##SYMBOL);                                                             \
-        return eval_act(in, out, (qb_act){KIND, attrs->alpha, 0.0f});                              \
+        int64_t n = qb_shape_count(&in[0].desc.shape);                                             \
+        MAP(float, EXPR);                                                                          \
+        return QB_OK;                                                                              \
     }                                                                                              \
-    QB_OP_SIMPLE(SYMBOL, NAME, 7, 1, 1, 1, sizeof(qb_alpha_attrs), SYMBOL##_attrs, LUT,            \
-                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS,                             \
-                 .traits = QB_TRAIT_ELEMENTWISE,                                                   \
-                 .kernel = {QB_KIND_UNARY, .act = KIND, .function = QB_FUNCTION_##FUNCTION})
+    QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, sizeof(qb_alpha_attrs), ATTRS, LUT, infer_float,    \
+                 eval_##SYMBOL, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,          \
+                 .kernel = {__VA_ARGS__})
 
-WITH_ALPHA(elu, "Elu", QB_ACT_ELU, ELU, 1.0f);
-WITH_ALPHA(leaky_relu, "LeakyRelu", QB_ACT_LEAKY_RELU, PRELU, 0.01f);
-
+QB_ATTRS(alpha_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
+QB_ATTRS(leaky_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.01f));
 QB_ATTRS(hard_sigmoid_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.2f),
          QB_A_FLOAT(qb_alpha_attrs, beta, "beta", 0.5f));
-
-static qb_status eval_hard_sigmoid(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                   qb_tensor *out) {
-    const qb_alpha_attrs *attrs = node->attrs;
-    QB_EVAL_IN_F32(eval_hard_sigmoid);
-    return eval_act(in, out, (qb_act){QB_ACT_HARD_SIGMOID, attrs->alpha, attrs->beta});
-}
-
-QB_OP_SIMPLE(hard_sigmoid, "HardSigmoid", 7, 1, 1, 1, sizeof(qb_alpha_attrs), hard_sigmoid_attrs,
-             LUT, infer_float, eval_hard_sigmoid, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {QB_KIND_UNARY, .act = QB_ACT_HARD_SIGMOID,
-                        .function = QB_FUNCTION_HARD_SIGMOID});
-
-/* Selu and ThresholdedRelu: alpha and (Selu) gamma in beta's place. */
 QB_ATTRS(selu_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.67326319f),
          QB_A_FLOAT(qb_alpha_attrs, beta, "gamma", 1.05070102f));
-QB_ATTRS(threshold_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
-
-static qb_status eval_selu(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    const qb_alpha_attrs *attrs = node->attrs;
-    QB_EVAL_IN_F32(eval_selu);
-    QB_TRY(eval_act(in, out, (qb_act){QB_ACT_ELU, attrs->alpha, 0.0f}));
-    float *y = out[0].data;
-    int64_t n = qb_shape_count(&out[0].desc.shape);
-    for (int64_t i = 0; i < n; i++) y[i] *= attrs->beta;
-    return QB_OK;
-}
-
-static qb_status eval_threshold(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                qb_tensor *out) {
-    const qb_alpha_attrs *attrs = node->attrs;
-    QB_EVAL_IN_F32(eval_threshold);
-    const float *x = in[0].data;
-    float *y = out[0].data;
-    int64_t n = qb_shape_count(&in[0].desc.shape);
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] > attrs->alpha ? x[i] : 0.0f;
-    return QB_OK;
-}
-
-QB_OP_SIMPLE(selu, "Selu", 7, 1, 1, 1, sizeof(qb_alpha_attrs), selu_attrs, LUT, infer_float,
-             eval_selu, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {.function = QB_FUNCTION_SELU});
-QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 7, 1, 1, 1, sizeof(qb_alpha_attrs),
-             threshold_attrs, LUT, infer_float, eval_threshold, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ELEMENTWISE, .kernel = {.function = QB_FUNCTION_THRESHOLDED_RELU});
-
-/* --- Shrink ----------------------------------------------------------------------------------- */
-
 QB_ATTRS(shrink_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "lambd", 0.5f),
          QB_A_FLOAT(qb_alpha_attrs, beta, "bias", 0.0f));
 
-static qb_status eval_shrink(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    const qb_alpha_attrs *attrs = node->attrs;
-    QB_EVAL_IN_F32(eval_shrink);
-    const float *x = in[0].data, lambda = attrs->alpha, bias = attrs->beta;
-    float *y = out[0].data;
-    int64_t n = qb_shape_count(&in[0].desc.shape);
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] < -lambda ? x[i] + bias : x[i] > lambda ? x[i] - bias : 0.0f;
-    return QB_OK;
-}
-
-QB_OP_SIMPLE(shrink, "Shrink", 9, 1, 1, 1, sizeof(qb_alpha_attrs), shrink_attrs, LUT, infer_float,
-             eval_shrink, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {.function = QB_FUNCTION_SHRINK});
+WITH_ALPHA(elu, "Elu", 7, alpha_attrs, qb_act_apply((qb_act){QB_ACT_ELU, alpha, 0.0f}, x),
+           QB_KIND_UNARY, .act = QB_ACT_ELU, .function = QB_FUNCTION_ELU);
+WITH_ALPHA(leaky_relu, "LeakyRelu", 7, leaky_attrs,
+           qb_act_apply((qb_act){QB_ACT_LEAKY_RELU, alpha, 0.0f}, x), QB_KIND_UNARY,
+           .act = QB_ACT_LEAKY_RELU, .function = QB_FUNCTION_PRELU);
+WITH_ALPHA(hard_sigmoid, "HardSigmoid", 7, hard_sigmoid_attrs,
+           qb_act_apply((qb_act){QB_ACT_HARD_SIGMOID, alpha, beta}, x), QB_KIND_UNARY,
+           .act = QB_ACT_HARD_SIGMOID, .function = QB_FUNCTION_HARD_SIGMOID);
+WITH_ALPHA(selu, "Selu", 7, selu_attrs, beta *qb_act_apply((qb_act){QB_ACT_ELU, alpha, 0.0f}, x),
+           .function = QB_FUNCTION_SELU);
+WITH_ALPHA(thresholded_relu, "ThresholdedRelu", 7, alpha_attrs, x > alpha ? x : 0.0f,
+           .function = QB_FUNCTION_THRESHOLDED_RELU);
+WITH_ALPHA(shrink, "Shrink", 9, shrink_attrs,
+           -x > alpha  ? x + beta
+           : x > alpha ? x - beta
+                       : 0.0f,
+           .function = QB_FUNCTION_SHRINK);
+WITH_ALPHA(celu, "Celu", 12, alpha_attrs,
+           x > 0 ? (double)x : (double)alpha * expm1((double)x / (double)alpha),
+           .function = QB_FUNCTION_CELU);
+WITH_ALPHA(swish, "Swish", 24, alpha_attrs, (double)x / (1.0 + exp(-(double)alpha * (double)x)),
+           .function = QB_FUNCTION_SWISH);
 
 /* --- Gelu ------------------------------------------------------------------------------------- */
 
@@ -198,9 +160,8 @@ QB_OP_SIMPLE(gelu, "Gelu", 20, 1, 1, 1, sizeof(qb_gelu_attrs), gelu_attrs, LUT, 
 
 /* --- any number type -------------------------------------------------------------------------- */
 
-/* Defines eval_SYMBOL from an expression for floats, one for signed and one for unsigned integers.
- */
-#define EVAL_NUMBERS(SYMBOL, EXPR_FLOAT, EXPR_INT, EXPR_UNSIGNED)                                  \
+/* By an expression for floats, one for signed and one for unsigned integers. */
+#define NUMBERS(SYMBOL, NAME, SINCE, EXPR_FLOAT, EXPR_INT, EXPR_UNSIGNED, ...)                     \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
@@ -218,25 +179,21 @@ QB_OP_SIMPLE(gelu, "Gelu", 20, 1, 1, 1, sizeof(qb_gelu_attrs), gelu_attrs, LUT, 
         case QB_DTYPE_U64: MAP(uint64_t, EXPR_UNSIGNED); return QB_OK;                             \
         default: return qb_eval_refuse(cx, node, in[0].desc.dtype);                                \
         }                                                                                          \
-    }
+    }                                                                                              \
+    QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_##SYMBOL,         \
+                 .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,                        \
+                 .kernel = {__VA_ARGS__})
 
-EVAL_NUMBERS(abs, fabs(x), x < 0 ? 0u - (uint64_t)x : (uint64_t)x, x)
-EVAL_NUMBERS(neg, -x, 0u - (uint64_t)x, 0u - x)
-EVAL_NUMBERS(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, x)
-EVAL_NUMBERS(sign, x > 0 ? 1 : x < 0 ? -1 : x, (x > 0) - (x < 0), x > 0)
-
-QB_OP_SIMPLE(abs, "Abs", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_abs,
-             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {.function = QB_FUNCTION_ABS});
-QB_OP_SIMPLE(neg, "Neg", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_neg,
-             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {.function = QB_FUNCTION_NEG});
-QB_OP_SIMPLE(relu, "Relu", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_relu,
-             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {QB_KIND_UNARY, .act = QB_ACT_RELU, .function = QB_FUNCTION_RELU});
-QB_OP_SIMPLE(sign, "Sign", 9, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_sign,
-             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {.function = QB_FUNCTION_SIGN});
+NUMBERS(abs, "Abs", 7, fabs(x), x < 0 ? 0u - (uint64_t)x : (uint64_t)x, x,
+        .function = QB_FUNCTION_ABS);
+NUMBERS(neg, "Neg", 7, -x, 0u - (uint64_t)x, 0u - x, .function = QB_FUNCTION_NEG);
+NUMBERS(relu, "Relu", 7, x < 0 ? 0 : x, x < 0 ? 0 : x, x, QB_KIND_UNARY, .act = QB_ACT_RELU,
+        .function = QB_FUNCTION_RELU);
+NUMBERS(sign, "Sign", 9,
+        x > 0   ? 1
+        : x < 0 ? -1
+                : x,
+        (x > 0) - (x < 0), x > 0, .function = QB_FUNCTION_SIGN);
 
 static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     if (in[0].desc.dtype != QB_DTYPE_BOOL) return qb_eval_refuse(cx, node, in[0].desc.dtype);
@@ -248,24 +205,3 @@ static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 QB_OP_SIMPLE(not, "Not", 7, 1, 1, 1, 0, NULL, FLOAT, qb_infer_same, eval_not,
              .types = QB_TYPES_BOOL, .traits = QB_TRAIT_ELEMENTWISE,
              .kernel = {.function = QB_FUNCTION_NOT});
-
-/* --- Swish and Celu: activations with one factor --------------------------------------------- */
-
-QB_ATTRS(factor_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
-
-#define WITH_FACTOR(SYMBOL, NAME, SINCE, FUNCTION, EXPR)                                           \
-    static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
-                                   qb_tensor *out) {                                               \
-        const qb_alpha_attrs *attrs = node->attrs;                                                 \
-        const double alpha = (double)attrs->alpha;                                                 \
-        QB_EVAL_IN_F32(eval_##SYMBOL);                                                             \
-        int64_t n = qb_shape_count(&in[0].desc.shape);                                             \
-        MAP(float, EXPR);                                                                          \
-        return QB_OK;                                                                              \
-    }                                                                                              \
-    QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, sizeof(qb_alpha_attrs), factor_attrs, LUT,          \
-                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS,                             \
-                 .traits = QB_TRAIT_ELEMENTWISE, .kernel = {.function = QB_FUNCTION_##FUNCTION})
-
-WITH_FACTOR(celu, "Celu", 12, CELU, x > 0 ? (double)x : alpha * expm1((double)x / alpha));
-WITH_FACTOR(swish, "Swish", 24, SWISH, (double)x / (1.0 + exp(-alpha * (double)x)));

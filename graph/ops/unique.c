@@ -24,9 +24,9 @@ static qb_status slices_of(qb_ctx *cx, const qb_tensor *x, int64_t axis, slices 
     if (axis == FLAT) return QB_OK;
     int32_t at;
     QB_TRY(qb_axis_resolve(cx, axis, shape->rank, &at));
+    s->outer = qb_shape_span(shape, 0, at);
     s->n = shape->dim[at];
-    for (int32_t d = 0; d < at; d++) s->outer *= shape->dim[d];
-    for (int32_t d = at + 1; d < shape->rank; d++) s->inner *= shape->dim[d];
+    s->inner = qb_shape_span(shape, at + 1, shape->rank);
     return QB_OK;
 }
 
@@ -140,8 +140,7 @@ typedef struct groups {
 static qb_status group(qb_ctx *cx, const slices *s, bool sorted, groups *g) {
     const size_t n = (size_t)s->n;
     *g = (groups){0};
-    g->order = qb_temp_take(cx, 6 * n, sizeof *g->order);
-    if (!g->order) return cx->code;
+    QB_TRY_NEW(cx, g->order = qb_temp_take(cx, 6 * n, sizeof *g->order));
     g->first = g->order + n, g->count = g->first + n, g->of = g->count + n, g->rank = g->of + n;
     g->scratch = g->rank + n;
     for (int64_t i = 0; i < s->n; i++) g->order[i] = i;

@@ -108,8 +108,7 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     qb_status status = QB_OK;
     QB_GO(table_init(cx, graph->n_values, &s.constants));
     QB_GO(table_init(cx, graph->n_nodes, &s.nodes));
-    s.alias = qb_alloc(cx, (size_t)graph->n_values, sizeof *s.alias);
-    if (!s.alias) QB_GO(cx->code);
+    QB_GO_NEW(cx, s.alias = qb_alloc(cx, (size_t)graph->n_values, sizeof *s.alias));
     for (int32_t i = 0; i < graph->n_values; i++) s.alias[i] = i;
     for (int32_t i = 0; i < graph->n_values; i++)
         if (qb_value_is_const(graph, i)) visit_constant(&s, i);

@@ -19,12 +19,10 @@ static qb_status affine(qb_rewrite *rw, const qb_node *node, int64_t n, double *
         if (value < 0 || !is_real(&graph->values[value]) || !graph->values[value].data ||
             qb_shape_count(&graph->values[value].shape) != n)
             return QB_OK;
-        p[i] = graph->values[value].q.n > 0 ? qb_rewrite_reals(rw, value)
-                                            : qb_value_floats(graph, value);
-        if (!p[i]) return rw->cx->code;
+        QB_TRY_NEW(rw->cx, p[i] = graph->values[value].q.n > 0 ? qb_rewrite_reals(rw, value)
+                                                               : qb_value_floats(graph, value));
     }
-    double *s = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *s);
-    if (!s) return rw->cx->code;
+    double *s = QB_NEW(rw->cx, qb_alloc(rw->cx, 2 * (size_t)n, sizeof *s));
     double eps = qb_node_float(node, "epsilon", 1e-5f);
     for (int64_t c = 0; c < n; c++) {
         s[c] = p[0][c] / sqrt(p[3][c] + eps);
@@ -42,8 +40,7 @@ static qb_status vector_constant(qb_rewrite *rw, int32_t like, const char *suffi
                                  const double *numbers, int64_t n, int32_t rank, int32_t *out) {
     qb_shape shape = {.rank = rank - 1}; /* [C, 1, ..., 1] */
     for (int32_t i = 0; i < shape.rank; i++) shape.dim[i] = i == 0 ? n : 1;
-    QB_FREED float *rounded = qb_alloc(rw->cx, (size_t)n, sizeof *rounded);
-    if (!rounded) return rw->cx->code;
+    QB_FREED float *rounded = QB_NEW(rw->cx, qb_alloc(rw->cx, (size_t)n, sizeof *rounded));
     for (int64_t i = 0; i < n; i++) rounded[i] = (float)numbers[i];
     return qb_rewrite_floats(rw, like, suffix, &shape, rounded, out);
 }

@@ -11,8 +11,7 @@ static qb_status try_side(qb_rewrite *rw, int32_t index, int32_t side, bool *don
     if (qb_uses_sole_user(graph, &rw->uses, x) != index) return QB_OK;
     int64_t n = qb_affine_channels(rw, producer, &axis);
     if (n < 1 || graph->values[x].shape.rank < 2) return QB_OK;
-    QB_FREED double *numbers = qb_alloc(rw->cx, (size_t)n, sizeof *numbers);
-    if (!numbers) return rw->cx->code;
+    QB_FREED double *numbers = QB_NEW(rw->cx, qb_alloc(rw->cx, (size_t)n, sizeof *numbers));
     const qb_affine kind = qb_affine_numbers(graph, node, side, axis, n, numbers);
     if (kind != QB_AFFINE_NONE)
         QB_TRY(qb_affine_fold(rw, producer, kind == QB_AFFINE_SCALE ? numbers : NULL,
@@ -27,8 +26,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!done) QB_TRY(try_side(rw, index, 1, &done));
     if (!done) return QB_OK;
     qb_rewrite_kill(rw, index);
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_fold_scale = {

@@ -90,8 +90,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     int32_t out = node->out[0], x = hard_swish_input(rw, node);
     if (x >= 0 && same_shape(graph, x, out)) {
         QB_TRY(qb_rewrite_node(rw, index, qb_op_find("HardSwish", ""), &x, 1, out));
-        qb_rewrite_changed(rw);
-        return QB_OK;
+        return qb_rewrite_changed(rw);
     }
     int32_t clipped = sixth(graph, node);
     x = clipped < 0 ? -1 : ramp(rw, clipped);
@@ -99,8 +98,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     QB_TRY(qb_rewrite_node(rw, index, qb_op_find("HardSigmoid", ""), &x, 1, out));
     QB_TRY(qb_node_set_float(rw, index, "alpha", 1.0f / 6));
     QB_TRY(qb_node_set_float(rw, index, "beta", 0.5f));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_fuse_hard_swish = {

@@ -2,11 +2,6 @@
  * LayerNormalization. */
 #include "graph/passes_internal.h"
 
-static const qb_node *behind(const qb_rewrite *rw, int32_t value, const char *op) {
-    int32_t node = qb_rewrite_from(rw, value, op);
-    return node >= 0 && qb_value_is_plain(rw->graph, value) ? &rw->graph->nodes[node] : NULL;
-}
-
 /* The first axis of a ReduceMean with keepdims over all axes from it to the last, or -1. */
 static int32_t first_axis(const qb_rewrite *rw, const qb_node *mean) {
     int64_t axes[QB_MAX_RANK];
@@ -31,8 +26,8 @@ typedef struct pattern {
 
 /* Is the value x - mean(x)? Fills x and axis. */
 static bool match_centred(const qb_rewrite *rw, int32_t value, pattern *p) {
-    const qb_node *sub = behind(rw, value, "Sub");
-    const qb_node *mean = sub ? behind(rw, sub->in[1], "ReduceMean") : NULL;
+    const qb_node *sub = qb_rewrite_behind(rw, value, "Sub");
+    const qb_node *mean = sub ? qb_rewrite_behind(rw, sub->in[1], "ReduceMean") : NULL;
     if (!mean || mean->in[0] != sub->in[0] || !qb_value_is_plain(rw->graph, sub->in[0]))
         return false;
     p->x = sub->in[0];
@@ -42,7 +37,8 @@ static bool match_centred(const qb_rewrite *rw, int32_t value, pattern *p) {
 
 /* Is the value d^2, for p's x and axis? */
 static bool match_square(const qb_rewrite *rw, int32_t value, const pattern *p) {
-    const qb_node *pow_node = behind(rw, value, "Pow"), *mul = behind(rw, value, "Mul");
+    const qb_node *pow_node = qb_rewrite_behind(rw, value, "Pow"),
+                  *mul = qb_rewrite_behind(rw, value, "Mul");
     double exponent;
     int32_t d;
     if (pow_node && qb_value_scalar(rw->graph, pow_node->in[1], &exponent) && exponent == 2)
@@ -57,10 +53,10 @@ static bool match_square(const qb_rewrite *rw, int32_t value, const pattern *p) 
 
 /* Is the value sqrt(mean(d^2) + eps)? Fills eps. */
 static bool match_deviation(const qb_rewrite *rw, int32_t value, pattern *p) {
-    const qb_node *root = behind(rw, value, "Sqrt");
-    const qb_node *add = root ? behind(rw, root->in[0], "Add") : NULL;
+    const qb_node *root = qb_rewrite_behind(rw, value, "Sqrt");
+    const qb_node *add = root ? qb_rewrite_behind(rw, root->in[0], "Add") : NULL;
     for (int32_t side = 0; add && side < 2; side++) {
-        const qb_node *mean = behind(rw, add->in[side], "ReduceMean");
+        const qb_node *mean = qb_rewrite_behind(rw, add->in[side], "ReduceMean");
         if (mean && qb_value_scalar(rw->graph, add->in[1 - side], &p->eps))
             return first_axis(rw, mean) == p->axis && match_square(rw, mean->in[0], p);
     }
@@ -68,7 +64,7 @@ static bool match_deviation(const qb_rewrite *rw, int32_t value, pattern *p) {
 }
 
 static bool match_normalized(const qb_rewrite *rw, int32_t value, pattern *p) {
-    const qb_node *div = behind(rw, value, "Div");
+    const qb_node *div = qb_rewrite_behind(rw, value, "Div");
     return div && match_centred(rw, div->in[0], p) && match_deviation(rw, div->in[1], p);
 }
 
@@ -85,7 +81,7 @@ static bool fits(const qb_graph *graph, int32_t value, const pattern *p) {
 
 static bool match_all(const qb_rewrite *rw, const qb_node *add, pattern *p) {
     for (int32_t side = 0; side < 2; side++) {
-        const qb_node *mul = behind(rw, add->in[side], "Mul");
+        const qb_node *mul = qb_rewrite_behind(rw, add->in[side], "Mul");
         for (int32_t factor = 0; mul && factor < 2; factor++) {
             if (!match_normalized(rw, mul->in[factor], p)) continue;
             p->gamma = mul->in[1 - factor];
@@ -105,8 +101,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     QB_TRY(qb_rewrite_node(rw, index, op, in, 3, node->out[0]));
     QB_TRY(qb_node_set_int(rw, index, "axis", p.axis));
     QB_TRY(qb_node_set_float(rw, index, "epsilon", (float)p.eps));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_fuse_layer_norm = {

@@ -20,8 +20,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         int32_t gemm_in[3] = {in[0], in[1], bias};
         QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Gemm", ""), gemm_in, 3, out));
         qb_rewrite_kill(rw, matmul);
-        qb_rewrite_changed(rw);
-        return QB_OK;
+        return qb_rewrite_changed(rw);
     }
     return QB_OK;
 }

@@ -124,9 +124,8 @@ static qb_status add_constants(qb_rewrite *rw, const branch *a, const branch *b,
     qb_shape shape = {.rank = 2 + both->n, .dim = {both->out, both->in / both->group}};
     for (int32_t i = 0; i < both->n; i++) shape.dim[2 + i] = both->kernel[i];
     const int64_t n = qb_shape_count(&shape);
-    QB_FREED float *weight = qb_alloc(rw->cx, (size_t)n, sizeof *weight);
-    QB_FREED float *bias = qb_alloc(rw->cx, (size_t)both->out, sizeof *bias);
-    if (!weight || !bias) return rw->cx->code;
+    QB_FREED float *weight = QB_NEW(rw->cx, qb_alloc(rw->cx, (size_t)n, sizeof *weight));
+    QB_FREED float *bias = QB_NEW(rw->cx, qb_alloc(rw->cx, (size_t)both->out, sizeof *bias));
     add_weights(a, both, weight);
     add_weights(b, both, weight);
     for (int64_t o = 0; o < both->out; o++)
@@ -166,8 +165,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     QB_TRY(set_window(rw, index, &both));
     qb_rewrite_kill(rw, a.node);
     qb_rewrite_kill(rw, b.node);
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_merge_convs = {

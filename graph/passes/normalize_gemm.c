@@ -15,8 +15,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     int64_t count = qb_shape_count(shape);
     bool rows = shape->rank == 2 && shape->dim[0] != 1;
     if (shape->rank > 2 || rows || (count != 1 && count != n)) return QB_OK;
-    float *vector = qb_alloc(rw->cx, (size_t)n, sizeof *vector);
-    if (!vector) return rw->cx->code;
+    float *vector = QB_NEW(rw->cx, qb_alloc(rw->cx, (size_t)n, sizeof *vector));
     for (int64_t i = 0; i < n; i++) vector[i] = beta * data[count == 1 ? 0 : i];
     qb_shape flat = {.rank = 1, .dim = {n}};
     int32_t in[3] = {node->in[0], node->in[1], -1};
@@ -25,8 +24,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     QB_TRY(status);
     QB_TRY(qb_rewrite_inputs(rw, index, in, 3));
     QB_TRY(qb_node_set_float(rw, index, "beta", 1));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_normalize_gemm = {

@@ -99,8 +99,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (pool) QB_TRY(qb_node_set_int(rw, index, "count_include_pad", 1));
     node->in[0] = x;
     qb_rewrite_touch(rw, index);
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_pad_into_conv = {

@@ -35,8 +35,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         QB_TRY(squeeze(rw, pooled, shape.rank, out));
     }
     QB_TRY(qb_rewrite_node(rw, index, qb_op_find("GlobalAveragePool", ""), &x, 1, pooled));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_reduce_mean_to_pool = {

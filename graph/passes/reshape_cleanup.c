@@ -58,8 +58,7 @@ static qb_status merge(qb_rewrite *rw, int32_t first, int32_t second) {
     } else {
         QB_TRY(make_reshape(rw, second, x, &done));
     }
-    if (done) qb_rewrite_changed(rw);
-    return QB_OK;
+    return done ? qb_rewrite_changed(rw) : QB_OK;
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {
@@ -71,8 +70,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!qb_node_is(node, "Reshape") || qb_value_is_const(graph, node->in[1])) return QB_OK;
     bool done = false;
     QB_TRY(make_reshape(rw, index, node->in[0], &done));
-    if (done) qb_rewrite_changed(rw);
-    return QB_OK;
+    return done ? qb_rewrite_changed(rw) : QB_OK;
 }
 
 const qb_pass qb_pass_reshape_cleanup = {

@@ -68,8 +68,7 @@ static qb_status swap(qb_rewrite *rw, int32_t index, int32_t side, const pattern
     qb_rewrite_touch(rw, index);
     qb_rewrite_touch(rw, p->add);
     rw->unsorted = true;
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {
@@ -81,8 +80,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         pattern p;
         if (!match_shift(rw, index, side, &p)) continue;
         const size_t n = (size_t)p.channels;
-        double *numbers = qb_alloc(rw->cx, 3 * n, sizeof *numbers);
-        if (!numbers) return rw->cx->code;
+        double *numbers = QB_NEW(rw->cx, qb_alloc(rw->cx, 3 * n, sizeof *numbers));
         float *terms = (float *)(void *)(numbers + 2 * n);
         const bool fits = terms_of(rw, index, side, &p, numbers, numbers + n, terms);
         const qb_status status = fits ? swap(rw, index, side, &p, terms) : QB_OK;

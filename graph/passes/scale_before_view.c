@@ -41,8 +41,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         const int32_t view = view_of(rw, index, side, &channels);
         if (view < 0) continue;
         const int32_t rank = graph->values[graph->nodes[view].in[0]].shape.rank;
-        double *numbers = qb_alloc(rw->cx, (size_t)channels, sizeof *numbers);
-        if (!numbers) return rw->cx->code;
+        double *numbers = QB_NEW(rw->cx, qb_alloc(rw->cx, (size_t)channels, sizeof *numbers));
         const bool moves = is_of_channels(rw, index, side, rank, channels, numbers);
         qb_free(numbers);
         if (moves) return qb_rewrite_before(rw, index, side, view, "_rows");

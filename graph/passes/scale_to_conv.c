@@ -37,8 +37,7 @@ static qb_status rewrite(qb_rewrite *rw, int32_t add, int32_t mul, int64_t n, do
     if (x < 0 || !varies || is_group_norm(rw, x)) return QB_OK;
     QB_TRY(qb_affine_conv(rw, add, x, n, scale, shift));
     qb_rewrite_kill(rw, mul);
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {
@@ -48,8 +47,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_shape *shape = &graph->values[add->out[0]].shape;
     const int64_t n = shape->rank < 3 || shape->rank > 5 ? 0 : shape->dim[1];
     if (n < 2) return QB_OK;
-    QB_FREED double *work = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *work);
-    if (!work) return rw->cx->code;
+    QB_FREED double *work = QB_NEW(rw->cx, qb_alloc(rw->cx, 2 * (size_t)n, sizeof *work));
     bool varies = false;
     const int32_t product = scaled(graph, add, n, work, &varies);
     const int32_t mul = product < 0 ? -1 : qb_rewrite_from(rw, product, "Mul");

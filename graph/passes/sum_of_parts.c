@@ -169,8 +169,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     p.n = shape->dim[axis];
     if (p.n < 2 || p.n > MOST_PARTS || !in_parts(&p, x, index, MOST_STEPS)) return QB_OK;
     QB_TRY(combine(&p, index, op, x, qb_node_int(node, "keepdims", 1) != 0));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_sum_of_parts = {

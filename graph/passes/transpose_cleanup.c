@@ -309,8 +309,7 @@ static qb_status permute_constant(qb_rewrite *rw, const region *r, int32_t value
     for (int32_t i = 0; i < to.rank; i++) to.dim[i] = from.dim[inverse.to[i]];
     int64_t stride[QB_MAX_RANK], index[QB_MAX_RANK] = {0}, n = qb_shape_count(&to);
     for (int64_t i = from.rank - 1, s = 1; i >= 0; s *= from.dim[i--]) stride[i] = s;
-    QB_FREED float *permuted = qb_alloc(rw->cx, (size_t)n, sizeof *permuted);
-    if (!permuted) return rw->cx->code;
+    QB_FREED float *permuted = QB_NEW(rw->cx, qb_alloc(rw->cx, (size_t)n, sizeof *permuted));
     for (int64_t k = 0; k < n; k++) {
         int64_t at = 0;
         for (int32_t i = 0; i < to.rank; i++) at += index[i] * stride[inverse.to[i]];
@@ -383,8 +382,7 @@ static qb_status apply(qb_rewrite *rw, const region *r) {
         if (r->inside[i]) QB_TRY(rewire_inputs(rw, r, i));
     for (int32_t i = r->last; i >= r->start; i--)
         if (r->inside[i]) QB_TRY(rewire_output(rw, r, i));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {
@@ -395,8 +393,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     QB_TRY(merge(rw, index, &r.p, &done));
     if (!done) QB_TRY(go_before_expand(rw, index, &r.p, &done));
     if (done || !transparent(graph, &graph->nodes[index])) return QB_OK;
-    r.inside = qb_alloc(rw->cx, (size_t)graph->n_nodes, sizeof *r.inside);
-    if (!r.inside) return rw->cx->code;
+    QB_TRY_NEW(rw->cx, r.inside = qb_alloc(rw->cx, (size_t)graph->n_nodes, sizeof *r.inside));
     grow(rw, &r);
     trim(rw, &r);
     qb_status status = QB_OK;

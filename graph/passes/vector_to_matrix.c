@@ -27,8 +27,7 @@ static qb_status make_matrix(qb_rewrite *rw, int32_t index, int32_t side) {
     rw->graph->nodes[index].out[0] = product;
     qb_rewrite_touch(rw, index);
     QB_TRY(append_view(rw, "Squeeze", product, lost, out));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {

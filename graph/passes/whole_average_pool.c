@@ -23,8 +23,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!qb_value_is_plain(graph, x) || !qb_value_is_plain(graph, out)) return QB_OK;
     if (!is_whole(rw, node, &graph->values[x].shape)) return QB_OK;
     QB_TRY(qb_rewrite_node(rw, index, qb_op_find("GlobalAveragePool", ""), &x, 1, out));
-    qb_rewrite_changed(rw);
-    return QB_OK;
+    return qb_rewrite_changed(rw);
 }
 
 const qb_pass qb_pass_whole_average_pool = {

@@ -122,10 +122,9 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     widener w = {.rw = {.cx = cx, .graph = graph}};
     const int32_t n = graph->n_nodes, n_values = graph->n_values;
     qb_status status = QB_OK;
-    w.twin = qb_alloc(cx, (size_t)n_values, sizeof *w.twin);
-    w.f16 = qb_alloc(cx, (size_t)n_values, sizeof *w.f16);
-    w.leaves = qb_alloc(cx, (size_t)n_values, sizeof *w.leaves);
-    if (!w.twin || !w.f16 || !w.leaves) QB_GO(cx->code);
+    QB_GO_NEW(cx, w.twin = qb_alloc(cx, (size_t)n_values, sizeof *w.twin));
+    QB_GO_NEW(cx, w.f16 = qb_alloc(cx, (size_t)n_values, sizeof *w.f16));
+    QB_GO_NEW(cx, w.leaves = qb_alloc(cx, (size_t)n_values, sizeof *w.leaves));
     for (int32_t i = 0; i < n_values; i++) w.twin[i] = -1;
     for (int32_t i = 0; i < graph->n_outputs; i++) w.leaves[graph->outputs[i]] = true;
     for (int32_t i = 0; i < n; i++) QB_GO(widen(&w, i));

@@ -112,8 +112,8 @@ int64_t qb_zoo_channels(const qb_zoo *z, int32_t x) {
 static bool channel_statistics(qb_zoo *z, int32_t x, double share, double *out) {
     const qb_shape *shape = &z->graph->values[x].shape;
     const float *data = sample_of(z, x);
-    int64_t batch = shape->dim[0], n = shape->dim[1], plane = 1;
-    for (int32_t i = 2; i < shape->rank; i++) plane *= shape->dim[i];
+    const int64_t batch = shape->dim[0], n = shape->dim[1];
+    const int64_t plane = qb_shape_span(shape, 2, shape->rank);
     double average = 0;
     for (int64_t c = 0; c < n; c++) {
         double sum = 0, squares = 0;
@@ -156,20 +156,14 @@ static bool set_int(qb_zoo *z, const char *attr, int64_t v) {
 
 int32_t qb_zoo_with_int(qb_zoo *z, int32_t out, const char *attr, int64_t value) {
     if (out < 0 || !set_int(z, attr, value)) return -1;
-    if ((size_t)out < z->cap_samples) {
-        qb_free(z->sample[out]);
-        z->sample[out] = NULL;
-    }
+    if ((size_t)out < z->cap_samples) qb_free(QB_MOVE(z->sample[out]));
     return finalize(z, out);
 }
 
 int32_t qb_zoo_with_string(qb_zoo *z, int32_t out, const char *attr, const char *value) {
     qb_rewrite rw = {.cx = z->cx, .graph = z->graph};
     if (out < 0 || qb_node_set_string(&rw, z->graph->n_nodes - 1, attr, value) != QB_OK) return -1;
-    if ((size_t)out < z->cap_samples) {
-        qb_free(z->sample[out]);
-        z->sample[out] = NULL;
-    }
+    if ((size_t)out < z->cap_samples) qb_free(QB_MOVE(z->sample[out]));
     return finalize(z, out);
 }
 

@@ -160,16 +160,12 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static bool is_row(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0];
     (void)constant;
-    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && is_row(x) && is_row(&p->out) &&
-           p->out.dtype == QB_DTYPE_S64 && !p->extreme.last && x->shape.dim[p->axis] <= INT32_MAX &&
-           p->out.shape.dim[p->axis] <= x->shape.dim[p->axis];
+    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && qb_cpu_is_filled_rows(x) &&
+           qb_cpu_is_filled_rows(&p->out) && p->out.dtype == QB_DTYPE_S64 && !p->extreme.last &&
+           x->shape.dim[p->axis] <= INT32_MAX && p->out.shape.dim[p->axis] <= x->shape.dim[p->axis];
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -179,13 +175,12 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(firsts), out));
     firsts *f = (*out)->state;
     *f = (firsts){.n = x->shape.dim[p->axis],
-                  .inner = 1,
+                  .inner = qb_shape_span(&x->shape, p->axis + 1, x->shape.rank),
                   .k = p->out.shape.dim[p->axis],
                   .dtype = x->dtype,
                   .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,
                   .zero = qb_cpu_zero(x),
                   .smallest = p->extreme.smallest};
-    for (int32_t d = p->axis + 1; d < x->shape.rank; d++) f->inner *= x->shape.dim[d];
     f->lines = qb_shape_count(&x->shape) / f->n;
     f->parts = qb_min64(f->lines, (int64_t)TASKS_A_THREAD * threads);
     f->keys = qb_pad64((size_t)f->n * sizeof(uint32_t));

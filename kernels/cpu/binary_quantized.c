@@ -4,7 +4,6 @@
  * the middle, or as an operand or the result is some channels of a wider tensor. Real values by
  * scale and zero point, the function, and the common end: the reference's operations in its order
  * (binary_simd.inc). */
-#include <string.h>
 
 #include "base/vector_loop.h"
 #include "binary_internal.h"
@@ -40,12 +39,6 @@ qb_binary_fn qb_binary_best(void) {
 
 /* ---- where they lie ---- */
 
-/* Dimension d of the memory order of `rank` dimensions. */
-static int32_t logical(qb_layout layout, int32_t rank, int32_t d) {
-    if (layout != QB_LAYOUT_NHWC || d == 0) return d;
-    return d == rank - 1 ? 1 : d + 1;
-}
-
 static int64_t dim_of(const qb_desc *desc, int32_t rank, int32_t d) {
     const int32_t own = d - (rank - desc->shape.rank);
     return own < 0 ? 1 : desc->shape.dim[own];
@@ -57,7 +50,7 @@ static void place(const qb_problem *p, binary *s) {
     bool in_slices = false; /* the innermost dimension: the next one's elements are apart */
     int64_t stride[3][QB_MAX_RANK], dim[QB_MAX_RANK], step[3] = {1, 1, 1};
     for (int32_t d = rank - 1; d >= 0; d--) {
-        const int32_t at = logical(p->out.layout, rank, d);
+        const int32_t at = qb_cpu_dimension(p->out.layout, rank, d);
         dim[d] = p->out.shape.dim[at];
         for (int32_t i = 0; i < 3; i++) {
             const qb_desc *desc = i == RESULT ? &p->out : &p->in[i];

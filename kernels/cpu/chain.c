@@ -40,18 +40,12 @@ typedef struct chain {
 
 /* ---- where tensors lie ---- */
 
-/* The dimension that is number d from outside in memory. */
-static int32_t logical(qb_layout layout, int32_t rank, int32_t d) {
-    if (layout != QB_LAYOUT_NHWC || d == 0) return d;
-    return d == rank - 1 ? 1 : d + 1;
-}
-
 /* Strides by the dimension of the output, of a tensor in its own layout. */
 static void strides_of(const qb_desc *desc, int32_t rank, operand *o) {
     const qb_shape *s = &desc->shape;
     int64_t stride[QB_MAX_RANK], step = 1;
     for (int32_t d = s->rank - 1; d >= 0; d--) {
-        const int32_t at = logical(desc->layout, s->rank, d);
+        const int32_t at = qb_cpu_dimension(desc->layout, s->rank, d);
         stride[at] = step;
         if (at == 1 && desc->channel_total > 0) o->first = desc->channel_offset * step;
         step *= at == 1 && desc->channel_total > 0 ? desc->channel_total : s->dim[at];
@@ -78,7 +72,7 @@ static void place(const qb_problem *p, chain *c) {
     for (int32_t k = 0; k <= p->n_in; k++) given[k] = *all[k];
     c->rank = 0;
     for (int32_t i = 0; i < rank; i++) {
-        const int32_t d = logical(p->out.layout, rank, i);
+        const int32_t d = qb_cpu_dimension(p->out.layout, rank, i);
         const int64_t dim = p->out.shape.dim[d];
         bool joins = c->rank > 0;
         if (dim == 1) continue;

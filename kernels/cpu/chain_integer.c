@@ -104,13 +104,11 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static bool is_row(const qb_desc *d) { return d->layout == QB_LAYOUT_ROW && d->channel_total == 0; }
-
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    if (!qb_chain_valid(p) || !p->chain->integer || !is_row(&p->out)) return false;
+    if (!qb_chain_valid(p) || !p->chain->integer || !qb_cpu_is_rows(&p->out)) return false;
     for (int32_t k = 0; k < p->n_in; k++)
-        if (!is_row(&p->in[k])) return false;
+        if (!qb_cpu_is_rows(&p->in[k])) return false;
     return qb_shape_count(&p->out.shape) > 0;
 }
 

@@ -67,15 +67,11 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static bool is_plain(const qb_desc *desc) {
-    return desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0;
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    if (!is_plain(&p->out) || qb_shape_count(&p->out.shape) < 1) return false;
+    if (!qb_cpu_is_rows(&p->out) || qb_shape_count(&p->out.shape) < 1) return false;
     for (int32_t k = 0; k < p->n_in; k++)
-        if (!is_plain(&p->in[k]) || !qb_convert_supports(&p->in[k], &p->out)) return false;
+        if (!qb_cpu_is_rows(&p->in[k]) || !qb_convert_supports(&p->in[k], &p->out)) return false;
     return p->n_in > 0;
 }
 

@@ -256,15 +256,12 @@ void qb_conv_finalize(qb_kernel *kernel, const qb_conv_plan *plan) {
 qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                          const bool *constant, int threads, const qb_conv_arch *arch,
                          qb_kernel **out) {
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     qb_conv_plan *plan;
     (void)constant;
     QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
     kernel->destroy = destroy;
-    if (qb_conv_plan_create(cx, p, arch, threads, &plan) != QB_OK) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(qb_conv_plan_create(cx, p, arch, threads, &plan));
     kernel->state = plan;
     kernel->packed_bytes = plan->packed_bytes;
     kernel->packing_id = qb_conv_form(plan);
@@ -273,6 +270,6 @@ qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     kernel->pack = qb_conv_pack;
     kernel->launch = qb_conv_launch;
     qb_conv_finalize(kernel, plan);
-    *out = kernel;
+    *out = QB_MOVE(kernel);
     return QB_OK;
 }

@@ -158,6 +158,7 @@ typedef struct qb_conv_plan {
 qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arch *arch,
                               int threads, qb_conv_plan **out);
 void qb_conv_plan_free(qb_conv_plan *plan);
+QB_RELEASE_AT(qb_conv_plan, qb_conv_plan_free)
 
 /* Bytes that one launch needs beside its data: the padded copy. */
 size_t qb_conv_workspace(const qb_conv_plan *plan);

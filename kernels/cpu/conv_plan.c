@@ -450,8 +450,8 @@ static bool has_plain_epilogue(const qb_conv_plan *plan, const qb_problem *p) {
 
 qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arch *arch,
                               int threads, qb_conv_plan **out) {
-    qb_conv_plan *plan = qb_alloc(cx, 1, sizeof *plan);
-    if (!plan) return cx->code;
+    QB_RELEASED(qb_conv_plan_free_at)
+    qb_conv_plan *plan = QB_NEW(cx, qb_alloc(cx, 1, sizeof *plan));
     plan->arch = arch;
     plan->integer = arch->integer;
     bool is_s8 = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
@@ -471,16 +471,13 @@ qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arc
     plan->plain_epilogue = has_plain_epilogue(plan, p);
     plan->group_channels = plan->channels / plan->groups;
     choose_walk(plan);
-    if (allocate(cx, plan) != QB_OK) {
-        qb_conv_plan_free(plan);
-        return cx->code;
-    }
+    QB_TRY(allocate(cx, plan));
     make_regions(plan);
     for (int64_t g = 0; g < plan->groups; g++)
         plan->n_blocks += (int32_t)group_blocks(plan, g, plan->blocks + plan->n_blocks);
     layout_packed(plan);
     choose_tasks(plan);
-    *out = plan;
+    *out = QB_MOVE(plan);
     return QB_OK;
 }
 

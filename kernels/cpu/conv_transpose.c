@@ -114,8 +114,7 @@ static qb_status lower(qb_ctx *cx, const qb_problem *p, const transpose *t, cons
     for (int32_t d = 0; d < w->n; d++) to->p.out.shape.dim[2 + d] = t->made[QB_SPATIAL - w->n + d];
     to->p.out.layout = QB_LAYOUT_NHWC;
     to->p.out.channel_offset = to->p.out.channel_total = 0;
-    to->scale = qb_alloc(cx, 2 * (size_t)made, sizeof *to->scale);
-    if (!to->scale) return cx->code;
+    QB_TRY_NEW(cx, to->scale = qb_alloc(cx, 2 * (size_t)made, sizeof *to->scale));
     to->bias_scale = to->scale + made;
     spread_scales(t, p, to);
     return QB_OK;
@@ -131,10 +130,7 @@ static qb_status find_conv(qb_ctx *cx, const qb_tactic *tactic, const lowered *t
         const qb_status status = (*c)->create(cx, *c, &to->p, constant, threads, &t->conv);
         if (status != QB_OK && status != QB_STATUS_UNSUPPORTED) return status;
         if (status != QB_OK) t->conv = NULL;
-        if (t->conv && t->conv->in_place_required) {
-            qb_kernel_free(t->conv);
-            t->conv = NULL;
-        }
+        if (t->conv && t->conv->in_place_required) qb_kernel_free(QB_MOVE(t->conv));
     }
     if (t->conv) return QB_OK;
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no convolution of backend %s", tactic->backend);
@@ -217,11 +213,8 @@ static qb_status pack_spread(qb_ctx *cx, qb_workers *workers, const qb_kernel *k
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                       void *packed) {
-    char *spread = qb_alloc(cx, spread_bytes(kernel->state), 1);
-    if (!spread) return cx->code;
-    const qb_status status = pack_spread(cx, NULL, kernel, constants, spread, packed);
-    qb_free(spread);
-    return status;
+    QB_FREED char *spread = QB_NEW(cx, qb_alloc(cx, spread_bytes(kernel->state), 1));
+    return pack_spread(cx, NULL, kernel, constants, spread, packed);
 }
 
 /* ---- running ---- */
@@ -336,8 +329,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         kernel->pack = pack;
     }
     kernel->launch = launch;
-    *out = kernel;
-    kernel = NULL;
+    *out = QB_MOVE(kernel);
 out:
     qb_free(to.scale);
     qb_kernel_free(kernel);

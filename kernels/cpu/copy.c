@@ -1,7 +1,6 @@
 /* Copies between layouts, types and channel slices: quantization of the input together with the
  * change to channels last, and the way back. Bound by memory. Functions of one value are copies
  * that change it on the way. */
-#include <string.h>
 
 #include "convert.h"
 
@@ -52,12 +51,6 @@ static bool supports(const qb_problem *p, const bool *constant) {
            qb_shape_count(&from->shape) > 0;
 }
 
-static int64_t plane_of(const qb_shape *shape) {
-    int64_t plane = 1;
-    for (int32_t d = 2; d < shape->rank; d++) plane *= shape->dim[d];
-    return plane;
-}
-
 /* Both sides in the same order: one run, or one a pixel (an image for row-major slices). */
 static void plan_rows(copy *c, const qb_desc *from, const qb_desc *to, bool pixels) {
     int64_t run = pixels ? c->channels : c->channels * c->plane;
@@ -98,7 +91,7 @@ static void plan_copy(copy *c, const qb_desc *from, const qb_desc *to) {
     }
     c->images = shape->dim[0];
     c->channels = shape->dim[1];
-    c->plane = plane_of(shape);
+    c->plane = qb_shape_span(shape, 2, shape->rank);
     bool same = from->layout == to->layout;
     if (same)
         plan_rows(c, from, to, is_nhwc(from));

@@ -8,15 +8,11 @@ static void free_state(qb_kernel *kernel) { qb_free(kernel->state); }
 
 qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                                size_t bytes, qb_kernel **out) {
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
     kernel->destroy = free_state;
-    kernel->state = qb_alloc(cx, 1, bytes);
-    if (!kernel->state) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
-    *out = kernel;
+    QB_TRY_NEW(cx, kernel->state = qb_alloc(cx, 1, bytes));
+    *out = QB_MOVE(kernel);
     return QB_OK;
 }
 
@@ -60,6 +56,19 @@ int64_t qb_cpu_channels(const qb_desc *desc) {
 
 bool qb_cpu_is_nhwc(const qb_desc *desc) {
     return desc->layout == QB_LAYOUT_NHWC || desc->layout == QB_LAYOUT_ANY;
+}
+
+int32_t qb_cpu_dimension(qb_layout layout, int32_t rank, int32_t d) {
+    if (layout != QB_LAYOUT_NHWC || d == 0) return d;
+    return d == rank - 1 ? 1 : d + 1;
+}
+
+bool qb_cpu_is_rows(const qb_desc *desc) {
+    return desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0;
+}
+
+bool qb_cpu_is_filled_rows(const qb_desc *desc) {
+    return qb_cpu_is_rows(desc) && qb_shape_count(&desc->shape) > 0;
 }
 
 bool qb_cpu_is_quantized(const qb_desc *desc) {

@@ -97,6 +97,11 @@ void qb_cpu_spatial(const qb_shape *shape, int64_t size[QB_SPATIAL]);
  * whether the desc is channels last (or the same in memory). */
 int64_t qb_cpu_channels(const qb_desc *desc);
 bool qb_cpu_is_nhwc(const qb_desc *desc);
+/* The dimension that is number d from outside in memory. */
+int32_t qb_cpu_dimension(qb_layout layout, int32_t rank, int32_t d);
+/* Row-major and no slice of a larger tensor; the second also has elements. */
+bool qb_cpu_is_rows(const qb_desc *desc);
+bool qb_cpu_is_filled_rows(const qb_desc *desc);
 /* An 8-bit tensor with one scale. */
 bool qb_cpu_is_quantized(const qb_desc *desc);
 bool qb_cpu_is_f32(const qb_desc *desc);  /* plain f32 */

@@ -118,8 +118,7 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
     const int64_t rows = qb_dw_slides(dw) ? dw->taps / dw->kernel[2] : 1;
     dw->groups = rows * qb_ceil64(dw->taps / rows, arch->tap_group);
     dw->n_blocks = cut_blocks(dw, NULL);
-    dw->blocks = qb_alloc(cx, (size_t)dw->n_blocks, sizeof *dw->blocks);
-    if (!dw->blocks) return cx->code;
+    QB_TRY_NEW(cx, dw->blocks = qb_alloc(cx, (size_t)dw->n_blocks, sizeof *dw->blocks));
     cut_blocks(dw, dw->blocks);
     dw->packed_bytes = qb_pad64(dw->packed_bytes);
     dw->zeros = dw->packed_bytes;
@@ -169,8 +168,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     const qb_dw *dw = kernel->state;
     const qb_problem *p = &kernel->problem;
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    int16_t *wide = qb_alloc(cx, (size_t)(MOST_LANES * dw->taps), sizeof *wide);
-    if (!wide) return cx->code;
+    int16_t *wide = QB_NEW(cx, qb_alloc(cx, (size_t)(MOST_LANES * dw->taps), sizeof *wide));
     for (int32_t b = 0; b < dw->n_blocks; b++)
         pack_block(dw, p, &dw->blocks[b], constants[QB_IN_WEIGHT], bias, wide, packed);
     qb_free(wide);
@@ -331,15 +329,11 @@ static void destroy(qb_kernel *kernel) {
 
 qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
                        const qb_dw_arch *arch, qb_kernel **out) {
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    qb_dw *dw = qb_alloc(cx, 1, sizeof *dw);
-    kernel->state = dw;
+    qb_dw *dw = kernel->state = QB_NEW(cx, qb_alloc(cx, 1, sizeof *dw));
     kernel->destroy = destroy;
-    if (!dw || plan(cx, p, arch, threads, dw) != QB_OK) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(plan(cx, p, arch, threads, dw));
     kernel->packed_bytes = dw->packed_bytes;
     if (dw->repeats > 1)
         kernel->workspace_bytes =
@@ -355,6 +349,6 @@ qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
     for (int32_t i = 0; i < p->n_in; i++)
         if (kernel->in[i].layout == QB_LAYOUT_ANY) kernel->in[i].layout = QB_LAYOUT_NHWC;
     if (kernel->problem.out.layout == QB_LAYOUT_ANY) kernel->problem.out.layout = QB_LAYOUT_NHWC;
-    *out = kernel;
+    *out = QB_MOVE(kernel);
     return QB_OK;
 }

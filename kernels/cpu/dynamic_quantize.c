@@ -85,9 +85,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static bool is_row(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && d->q.n == 0;
-}
+static bool is_row(const qb_desc *d) { return qb_cpu_is_rows(d) && d->q.n == 0; }
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;

@@ -96,13 +96,9 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
                                qb_shape_count(&p->in[1].shape) / p->places.depth);
 }
 
-static bool is_plain(const qb_desc *desc) {
-    return desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0;
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    return is_plain(&p->in[0]) && is_plain(&p->in[1]) && is_plain(&p->out) &&
+    return qb_cpu_is_rows(&p->in[0]) && qb_cpu_is_rows(&p->in[1]) && qb_cpu_is_rows(&p->out) &&
            qb_cpu_places_supports(p) && qb_convert_supports(&p->in[0], &p->out);
 }
 

@@ -129,15 +129,11 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static bool is_rows(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_shape *x = &p->in[0].shape;
     (void)constant;
-    return is_rows(&p->in[0]) && is_rows(&p->in[1]) && is_rows(&p->out) &&
-           qb_cpu_is_f32(&p->in[0]) && qb_cpu_is_f32(&p->in[1]) &&
+    return qb_cpu_is_filled_rows(&p->in[0]) && qb_cpu_is_filled_rows(&p->in[1]) &&
+           qb_cpu_is_filled_rows(&p->out) && qb_cpu_is_f32(&p->in[0]) && qb_cpu_is_f32(&p->in[1]) &&
            (qb_cpu_is_f32(&p->out) || qb_cpu_is_quantized(&p->out)) && x->rank >= 3 &&
            x->rank <= 2 + QB_GRID_SPATIAL &&
            qb_shape_count(x) / (x->dim[0] * x->dim[1]) <= INT32_MAX;

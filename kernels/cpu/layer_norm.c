@@ -46,11 +46,10 @@ static bool is_gain(const qb_problem *p, int32_t i, int64_t n) {
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     const qb_desc *x = &p->in[0];
-    int64_t n = 1;
     if (x->layout != QB_LAYOUT_ROW || p->out.layout != QB_LAYOUT_ROW || x->channel_total > 0 ||
         p->out.channel_total > 0 || p->axis < 0)
         return false;
-    for (int32_t d = p->axis; d < x->shape.rank; d++) n *= x->shape.dim[d];
+    const int64_t n = qb_shape_span(&x->shape, p->axis, x->shape.rank);
     return (qb_cpu_is_quantized(x) || qb_cpu_is_f32(x)) && qb_epilogue_supports(p) &&
            is_gain(p, 1, n) && is_gain(p, 2, n) && qb_shape_count(&x->shape) > 0;
 }
@@ -63,13 +62,12 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(qb_norm), &kernel));
     qb_norm *w = kernel->state;
     *w = (qb_norm){.epilogue = qb_epilogue_of(p),
-                   .n = 1,
+                   .n = qb_shape_span(&x->shape, p->axis, x->shape.rank),
                    .epsilon = p->epsilon,
                    .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,
                    .zero = qb_cpu_zero(x),
                    .dtype = x->dtype,
                    .rms = p->rms};
-    for (int32_t d = p->axis; d < x->shape.rank; d++) w->n *= x->shape.dim[d];
     w->rows = qb_shape_count(&x->shape) / w->n;
     kernel->launch = launch;
     kernel->in_place_inputs = x->dtype == p->out.dtype;

@@ -20,10 +20,6 @@ typedef struct lines {
     qb_extreme extreme;
 } lines;
 
-static bool is_row(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
-}
-
 static void fill(const qb_problem *p, qb_kernel *kernel) {
     const qb_desc *x = &p->in[0];
     lines *l = kernel->state;
@@ -94,8 +90,8 @@ static void scan_task(int64_t task, void *argument) {
 static bool scan_supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0];
     (void)constant;
-    return x->q.n == 0 && p->out.q.n == 0 && x->dtype == p->out.dtype && is_row(x) &&
-           is_row(&p->out) &&
+    return x->q.n == 0 && p->out.q.n == 0 && x->dtype == p->out.dtype && qb_cpu_is_filled_rows(x) &&
+           qb_cpu_is_filled_rows(&p->out) &&
            (x->dtype == QB_DTYPE_F32 || x->dtype == QB_DTYPE_S32 || x->dtype == QB_DTYPE_S64);
 }
 
@@ -227,8 +223,9 @@ static void arg_task(int64_t task, void *argument) {
 static bool arg_supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0];
     (void)constant;
-    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && is_row(x) && is_row(&p->out) &&
-           p->out.dtype == QB_DTYPE_S64 && x->shape.dim[p->axis] <= INT32_MAX &&
+    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && qb_cpu_is_filled_rows(x) &&
+           qb_cpu_is_filled_rows(&p->out) && p->out.dtype == QB_DTYPE_S64 &&
+           x->shape.dim[p->axis] <= INT32_MAX &&
            qb_shape_count(&p->out.shape) * x->shape.dim[p->axis] == qb_shape_count(&x->shape);
 }
 

@@ -196,11 +196,7 @@ static qb_shape matrix(const qb_shape *s) {
     return (qb_shape){.rank = 2, .dim = {s->dim[s->rank - 2], s->dim[s->rank - 1]}};
 }
 
-static int64_t items_of(const qb_shape *s) {
-    int64_t items = 1;
-    for (int32_t d = 0; d < s->rank - 2; d++) items *= s->dim[d];
-    return items;
-}
+static int64_t items_of(const qb_shape *s) { return qb_shape_span(s, 0, s->rank - 2); }
 
 /* Do the batch dimensions broadcast to the output's? */
 static bool batches_like(const qb_shape *x, const qb_shape *out) {
@@ -283,18 +279,14 @@ static qb_status fill(qb_ctx *cx, const qb_problem *p, int threads, products *w)
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
     (void)constant;
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    products *w = qb_alloc(cx, 1, sizeof *w);
-    kernel->state = w;
+    products *w = kernel->state = QB_NEW(cx, qb_alloc(cx, 1, sizeof *w));
     kernel->destroy = destroy;
-    if (!w || fill(cx, p, threads, w) != QB_OK) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(fill(cx, p, threads, w));
     kernel->workspace_bytes = w->item_bytes * (size_t)(w->by_item ? w->items : 1);
     kernel->launch = launch;
-    *out = kernel;
+    *out = QB_MOVE(kernel);
     return QB_OK;
 }
 

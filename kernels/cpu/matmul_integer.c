@@ -43,15 +43,11 @@ static qb_problem product_of(const qb_problem *p, qb_desc *in) {
     return product;
 }
 
-static bool is_row(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
-}
-
 static bool is_packable(const qb_problem *p, const bool *constant) {
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
-    return constant[QB_IN_WEIGHT] && is_row(a) && is_row(&p->out) && a->shape.rank >= 2 &&
-           b->shape.rank == 2 && a->shape.dim[a->shape.rank - 1] <= INT32_MAX &&
-           b->shape.dim[1] <= INT32_MAX;
+    return constant[QB_IN_WEIGHT] && qb_cpu_is_filled_rows(a) && qb_cpu_is_filled_rows(&p->out) &&
+           a->shape.rank >= 2 && b->shape.rank == 2 &&
+           a->shape.dim[a->shape.rank - 1] <= INT32_MAX && b->shape.dim[1] <= INT32_MAX;
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
@@ -87,8 +83,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     const uint8_t flip = s->b_unsigned ? 0x80 : 0, *from = constants[QB_IN_WEIGHT];
     uint32_t *columns = (uint32_t *)(void *)((char *)packed + s->columns);
     const void *all[QB_MAX_INPUTS] = {0};
-    int8_t *weight = qb_alloc(cx, (size_t)(s->k * s->n), 1);
-    if (!weight) return cx->code;
+    QB_FREED int8_t *weight = QB_NEW(cx, qb_alloc(cx, (size_t)(s->k * s->n), 1));
     memset(columns, 0, (size_t)s->n * sizeof *columns);
     for (int64_t i = 0; i < s->k; i++)
         for (int64_t j = 0; j < s->n; j++) {
@@ -97,9 +92,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
         }
     all[QB_IN_WEIGHT] = weight;
     if (s->product->problem.n_in > QB_IN_BIAS) all[QB_IN_BIAS] = constants[QB_SCALED_BIAS];
-    const qb_status status = s->product->pack(cx, s->product, all, packed);
-    qb_free(weight);
-    return status;
+    return s->product->pack(cx, s->product, all, packed);
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

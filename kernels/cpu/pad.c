@@ -81,12 +81,6 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 /* ---- the tactic ---- */
 
-/* The dimension that is number d from outside in memory. */
-static int32_t logical(qb_layout layout, int32_t rank, int32_t d) {
-    if (layout != QB_LAYOUT_NHWC || d == 0) return d;
-    return d == rank - 1 ? 1 : d + 1;
-}
-
 static bool lies_plain(const qb_desc *d) {
     return d->channel_total == 0 &&
            (d->layout == QB_LAYOUT_ROW || (d->layout == QB_LAYOUT_NHWC && d->shape.rank >= 3));
@@ -123,14 +117,14 @@ static void describe(const qb_problem *problem, pad *p) {
     p->rank = x->rank;
     p->block = p->rows = 1;
     for (; p->rank > 1; p->rank--) {
-        const int32_t d = logical(layout, x->rank, p->rank - 1);
+        const int32_t d = qb_cpu_dimension(layout, x->rank, p->rank - 1);
         if (problem->padding.begin[d] != 0 || x->dim[d] != y->dim[d]) break;
         p->block *= x->dim[d];
     }
-    for (int32_t i = p->rank - 1; i >= 0; all *= x->dim[logical(layout, x->rank, i--)])
+    for (int32_t i = p->rank - 1; i >= 0; all *= x->dim[qb_cpu_dimension(layout, x->rank, i--)])
         step[i] = all;
     for (int32_t i = 0; i < p->rank; i++) {
-        const int32_t d = logical(layout, x->rank, i);
+        const int32_t d = qb_cpu_dimension(layout, x->rank, i);
         p->out[i] = y->dim[d];
         p->step[i] = step[i];
         p->from[i] = next;
@@ -138,7 +132,7 @@ static void describe(const qb_problem *problem, pad *p) {
         for (int64_t o = 0; o < y->dim[d]; o++)
             *next++ = source(problem->padding.mode, o - problem->padding.begin[d], x->dim[d]);
     }
-    const int32_t d = logical(layout, x->rank, p->rank - 1);
+    const int32_t d = qb_cpu_dimension(layout, x->rank, p->rank - 1);
     const int64_t begin = problem->padding.begin[d];
     p->first = qb_max64(0, begin);
     p->run = qb_min64(y->dim[d], begin + x->dim[d]) - p->first;

@@ -107,18 +107,13 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static bool is_row(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_ROW && d->channel_total == 0 && qb_shape_count(&d->shape) > 0;
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0];
-    int64_t plane = 1;
     (void)constant;
-    for (int32_t d = 2; d < x->shape.rank; d++) plane *= x->shape.dim[d];
-    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && is_row(x) && is_row(&p->out) &&
-           p->out.dtype == QB_DTYPE_S64 && p->window.n >= 1 && p->window.n <= QB_SPATIAL &&
-           x->shape.rank == p->window.n + 2 && plane <= INT32_MAX;
+    return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && qb_cpu_is_filled_rows(x) &&
+           qb_cpu_is_filled_rows(&p->out) && p->out.dtype == QB_DTYPE_S64 && p->window.n >= 1 &&
+           p->window.n <= QB_SPATIAL && x->shape.rank == p->window.n + 2 &&
+           qb_shape_span(&x->shape, 2, x->shape.rank) <= INT32_MAX;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,

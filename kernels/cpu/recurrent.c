@@ -4,8 +4,7 @@
 /* ---- what can be run ------------------------------------------------------------------------- */
 
 static bool is_row(const qb_desc *desc, int32_t rank) {
-    return qb_cpu_is_f32(desc) && desc->shape.rank == rank && desc->layout == QB_LAYOUT_ROW &&
-           desc->channel_total == 0;
+    return qb_cpu_is_f32(desc) && desc->shape.rank == rank && qb_cpu_is_rows(desc);
 }
 
 static bool acts_supported(const qb_recurrence *layer, int64_t directions) {
@@ -157,14 +156,11 @@ static qb_status make(qb_ctx *cx, qb_kernel *kernel, int threads, const qb_rec_a
 qb_status qb_rec_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, const qb_rec_arch *arch,
                         qb_kernel **out) {
-    qb_kernel *kernel;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
     (void)constant;
     QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
     kernel->destroy = destroy;
-    const qb_status status = make(cx, kernel, threads, arch);
-    if (status == QB_OK)
-        *out = kernel;
-    else
-        qb_kernel_free(kernel);
-    return status;
+    QB_TRY(make(cx, kernel, threads, arch));
+    *out = QB_MOVE(kernel);
+    return QB_OK;
 }

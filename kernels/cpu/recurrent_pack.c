@@ -22,16 +22,12 @@ static void spread(const qb_rec_plan *plan, const float *w, const float *bias, f
 static qb_status pack_projection(qb_ctx *cx, const qb_rec_plan *plan, const float *w,
                                  const float *bias, void *packed) {
     const int64_t columns = plan->directions * plan->gates * plan->padded;
-    float *wide = qb_alloc(cx, (size_t)columns, (size_t)plan->inputs * sizeof *wide);
-    float *wide_bias = qb_alloc(cx, (size_t)columns, sizeof *wide_bias);
-    qb_status status = wide && wide_bias ? QB_OK : cx->code;
-    if (status == QB_OK) {
-        spread(plan, w, bias, wide, wide_bias);
-        const void *const constants[] = {NULL, wide, wide_bias};
-        status = plan->projection->pack(cx, plan->projection, constants, packed);
-    }
-    QB_FREE_ALL(wide, wide_bias);
-    return status;
+    QB_FREED float *wide =
+        QB_NEW(cx, qb_alloc(cx, (size_t)columns, (size_t)plan->inputs * sizeof *wide));
+    QB_FREED float *wide_bias = QB_NEW(cx, qb_alloc(cx, (size_t)columns, sizeof *wide_bias));
+    spread(plan, w, bias, wide, wide_bias);
+    const void *const constants[] = {NULL, wide, wide_bias};
+    return plan->projection->pack(cx, plan->projection, constants, packed);
 }
 
 /* Columns of R [gates hidden, hidden] of the units of a block. */

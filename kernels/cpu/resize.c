@@ -3,7 +3,6 @@
  * neighbours of a pixel are blended block by block of channels; row by row, the rows are blended
  * first and then what lies in them. */
 #include <math.h>
-#include <string.h>
 
 #include "base/vector_loop.h"
 #include "chain_internal.h"

@@ -2,7 +2,6 @@
  * vector at a time; others go as many neighbouring lines at a time as a vector has lanes. Quantized
  * values become floats in the workspace, and the result is quantized from there. */
 #include <math.h>
-#include <string.h>
 
 #include "softmax_internal.h"
 

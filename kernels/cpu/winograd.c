@@ -386,7 +386,6 @@ qb_status qb_winograd_create(qb_ctx *cx, const qb_tactic *tactic, const qb_probl
     qb_conv_finalize(kernel, w->plan);
     kernel->pack = pack;
     kernel->launch = launch;
-    *out = kernel;
-    kernel = NULL;
+    *out = QB_MOVE(kernel);
     return QB_OK;
 }

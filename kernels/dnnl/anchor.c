@@ -34,8 +34,7 @@ static qb_status attempt(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     QB_GO(qb_dnnl_bind_constants(cx, kernel, pd, &a->row));
     qb_dnnl_bind_residual(kernel, &epilogue);
     QB_GO(qb_dnnl_epilogue_create(cx, kernel));
-    *out = kernel;
-    kernel = NULL;
+    *out = QB_MOVE(kernel);
 out:
     qb_kernel_free(kernel);
     if (pd) dnnl_primitive_desc_destroy(pd);

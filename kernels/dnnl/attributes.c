@@ -220,8 +220,7 @@ static qb_status set_scales(qb_ctx *cx, const qb_problem *p, int64_t channels, f
                             const qb_dnnl_epilogue *epilogue) {
     bool one = p->in[QB_IN_WEIGHT].q.n == 1;
     int64_t n = one ? 1 : channels;
-    float *scales = qb_alloc(cx, (size_t)n, sizeof *scales);
-    if (!scales) return cx->code;
+    float *scales = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *scales));
     for (int64_t c = 0; c < n; c++) scales[c] = qb_dnnl_multiplier(p, c) * unit;
     dnnl_status_t status = dnnl_primitive_attr_set_output_scales(
         epilogue->attr, n, one ? 0 : epilogue->scale_mask, scales);
@@ -268,9 +267,6 @@ qb_status qb_dnnl_epilogue_make(qb_ctx *cx, const qb_problem *p, int64_t channel
     qb_status status = qb_dnnl_check(cx, dnnl_post_ops_create(&c.ops), "making post-ops");
     if (status == QB_OK) status = fill(cx, p, channels, &c, epilogue);
     if (c.ops) dnnl_post_ops_destroy(c.ops);
-    if (status != QB_OK) {
-        dnnl_primitive_attr_destroy(epilogue->attr);
-        epilogue->attr = NULL;
-    }
+    if (status != QB_OK) dnnl_primitive_attr_destroy(QB_MOVE(epilogue->attr));
     return status;
 }

@@ -12,8 +12,7 @@ void qb_dnnl_slot_free(const qb_dnnl_state *s, qb_dnnl_slot *slot) {
 }
 
 static qb_status slot_create(qb_ctx *cx, const qb_dnnl_state *s, qb_dnnl_slot **out) {
-    qb_dnnl_slot *slot = qb_alloc(cx, 1, sizeof *slot);
-    if (!slot) return cx->code;
+    qb_dnnl_slot *slot = QB_NEW(cx, qb_alloc(cx, 1, sizeof *slot));
     dnnl_status_t status = dnnl_stream_create(&slot->stream, s->engine, dnnl_stream_in_order);
     for (int i = 0; i < s->n_args && status == dnnl_success; i++) {
         slot->arg[i].arg = s->arg[i].id;

@@ -24,8 +24,7 @@ qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
     QB_GO(qb_dnnl_choose(cx, kernel, op, epilogue.attr, &pd));
     bind(kernel, pd, first);
     QB_GO(qb_dnnl_epilogue_create(cx, kernel));
-    *out = kernel;
-    kernel = NULL;
+    *out = QB_MOVE(kernel);
 out:
     qb_kernel_free(kernel);
     if (pd) dnnl_primitive_desc_destroy(pd);

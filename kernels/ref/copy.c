@@ -62,8 +62,7 @@ static void move(size_t size, const void *in, int64_t in_at, void *out, int64_t 
 /* Index on the quantization axis of the row-major element `at`. */
 static int64_t axis_index(const qb_desc *desc, int64_t at) {
     if (desc->q.n <= 1) return 0;
-    int64_t inner = 1;
-    for (int32_t d = desc->q.axis + 1; d < desc->shape.rank; d++) inner *= desc->shape.dim[d];
+    const int64_t inner = qb_shape_span(&desc->shape, desc->q.axis + 1, desc->shape.rank);
     return at / inner % desc->shape.dim[desc->q.axis];
 }
 

@@ -100,9 +100,7 @@ void qb_ref_epilogue(const qb_problem *p, const void *residual, int64_t residual
 }
 
 int64_t qb_ref_plane(const qb_desc *desc) {
-    int64_t plane = 1;
-    for (int32_t d = 2; d < desc->shape.rank; d++) plane *= desc->shape.dim[d];
-    return plane;
+    return qb_shape_span(&desc->shape, 2, desc->shape.rank);
 }
 
 int64_t qb_ref_plane_at(const qb_desc *desc, int64_t n, int64_t c) {

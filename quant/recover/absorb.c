@@ -104,8 +104,7 @@ static qb_status add_bias(qb_ctx *cx, qb_graph *graph, const char *name, const d
     qb_uses_release(&uses);
     if (!known) return qb_fail(cx, QB_STATUS_INTERNAL, "a bound graph has other layers");
     const int64_t n = qb_layer_outputs(&l);
-    QB_FREED float *bias = qb_alloc(cx, (size_t)n, sizeof *bias);
-    if (!bias) return cx->code;
+    QB_FREED float *bias = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *bias));
     qb_layer_bias(graph, &l, bias);
     for (int64_t o = 0; o < n; o++) bias[o] = (float)((double)bias[o] + by[o]);
     return qb_layer_set_bias(cx, graph, &l, bias);
@@ -117,8 +116,7 @@ static const char *name_of(const work *w, int32_t node) {
 
 /* What the reader's sums lose: its weights times the shift. */
 static qb_status absorb(qb_ctx *cx, const work *w, const double *shift, const qb_layer *l) {
-    QB_FREED double *by = qb_alloc(cx, (size_t)qb_layer_outputs(l), sizeof *by);
-    if (!by) return cx->code;
+    QB_FREED double *by = QB_NEW(cx, qb_alloc(cx, (size_t)qb_layer_outputs(l), sizeof *by));
     for (int64_t o = 0; o < qb_layer_outputs(l); o++)
         for (int64_t i = 0; i < l->n_in; i++) {
             const float *weight = l->weight + o / l->n_out * l->group_stride +
@@ -147,8 +145,7 @@ static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
     QB_GO(qb_graph_bind_loosely(cx, state->graph, state->samples->shape, &w.graph));
     QB_GO(qb_scales_find(cx, w.graph, &w.scales));
     QB_GO(qb_moments_measure(cx, &w.scales, state->samples, &w.moments));
-    w.shift = qb_arena_alloc(cx, w.scales.arena, w.scales.n_of + 1, sizeof *w.shift);
-    if (!w.shift) QB_GO(cx->code);
+    QB_GO_NEW(cx, w.shift = qb_arena_alloc(cx, w.scales.arena, w.scales.n_of + 1, sizeof *w.shift));
     for (int32_t i = 0; i < w.graph->n_nodes; i++) {
         qb_layer l;
         bool linear;

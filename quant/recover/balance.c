@@ -79,10 +79,9 @@ static void measure_reach(work *w) {
 static qb_status read_weights(qb_ctx *cx, work *w, reader *r) {
     const qb_layer *l = &r->layer;
     const size_t n = (size_t)(qb_layer_outputs(l) * l->n_in);
-    r->largest = qb_arena_alloc(cx, w->scales.arena, n, sizeof *r->largest);
-    r->sensitivity =
-        qb_arena_alloc(cx, w->scales.arena, (size_t)qb_layer_inputs(l), sizeof *r->sensitivity);
-    if (!r->largest || !r->sensitivity) return cx->code;
+    QB_TRY_NEW(cx, r->largest = qb_arena_alloc(cx, w->scales.arena, n, sizeof *r->largest));
+    QB_TRY_NEW(cx, r->sensitivity = qb_arena_alloc(cx, w->scales.arena, (size_t)qb_layer_inputs(l),
+                                                   sizeof *r->sensitivity));
     for (int64_t o = 0; o < qb_layer_outputs(l); o++)
         for (int64_t i = 0; i < l->n_in; i++) {
             const float *weight = l->weight + o / l->n_out * l->group_stride +
@@ -285,8 +284,7 @@ static qb_status scale_constant(qb_ctx *cx, qb_graph *graph, int32_t node, int32
                                 const double *out, const double *in) {
     const qb_value *value = &graph->values[graph->nodes[node].in[input]];
     const int64_t n = qb_shape_count(&value->shape);
-    QB_FREED float *data = qb_alloc(cx, (size_t)n, sizeof *data);
-    if (!data) return cx->code;
+    QB_FREED float *data = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *data));
     for (int64_t i = 0; i < n; i++)
         data[i] = (float)((double)((const float *)value->data)[i] * (out ? out[i] : 1) /
                           (in ? in[i] : 1));
@@ -324,9 +322,8 @@ static qb_status apply_to(qb_ctx *cx, const work *w, int32_t index, double *out,
 }
 
 static qb_status apply(qb_ctx *cx, const work *w, int32_t *changed) {
-    QB_FREED double *out = qb_alloc(cx, w->scales.n_of + 1, sizeof *out);
-    QB_FREED double *in = qb_alloc(cx, w->scales.n_of + 1, sizeof *in);
-    if (!out || !in) return cx->code;
+    QB_FREED double *out = QB_NEW(cx, qb_alloc(cx, w->scales.n_of + 1, sizeof *out));
+    QB_FREED double *in = QB_NEW(cx, qb_alloc(cx, w->scales.n_of + 1, sizeof *in));
     for (int32_t i = 0; i < w->graph->n_nodes; i++)
         if (w->scales.role[i] != QB_SCALE_NONE) QB_TRY(apply_to(cx, w, i, out, in, changed));
     return QB_OK;

@@ -37,8 +37,7 @@ static qb_status measure(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
     (void)worker;
     const errors *m = user;
     const qb_replay_layer *l = m->layer;
-    QB_FREED float *scratch = qb_alloc(cx, m->count + 1, sizeof *scratch);
-    if (!scratch) return cx->code;
+    QB_FREED float *scratch = QB_NEW(cx, qb_alloc(cx, m->count + 1, sizeof *scratch));
     const float *reference = qb_replay_floats(l, false, l->reference_output, i, NULL),
                 *quantized = qb_replay_floats(l, true, l->output, i, scratch);
     double *error = m->error + i * m->channels, *slope = m->slope + i * m->channels;
@@ -73,8 +72,7 @@ static double shift_of(const errors *m, int64_t c) {
 
 static qb_status correct(qb_ctx *cx, qb_recover_state *state, const errors *m,
                          const qb_layer_weights *w) {
-    QB_FREED float *bias = qb_alloc(cx, (size_t)m->channels, sizeof *bias);
-    if (!bias) return cx->code;
+    QB_FREED float *bias = QB_NEW(cx, qb_alloc(cx, (size_t)m->channels, sizeof *bias));
     for (int64_t c = 0; c < m->channels; c++)
         bias[c] = (float)((double)w->bias[c] + shift_of(m, c));
     return qb_layer_weights_set_bias(cx, state, m->layer, w, bias);
@@ -89,7 +87,7 @@ static qb_status after(qb_ctx *cx, void *user, qb_replay_layer *layer, bool *aga
     work *job = user;
     const qb_shape *shape = &layer->quantized->values[layer->output].shape;
     qb_layer_weights w;
-    errors m = {.layer = layer, .count = (size_t)qb_shape_count(shape), .inner = 1};
+    errors m = {.layer = layer, .count = (size_t)qb_shape_count(shape)};
     bool known;
     if (layer->runs > ROUNDS) return QB_OK;
     QB_TRY(qb_layer_weights_of(cx, job->state, layer, &w, &known));
@@ -98,11 +96,10 @@ static qb_status after(qb_ctx *cx, void *user, qb_replay_layer *layer, bool *aga
     m.channels = qb_layer_outputs(&w.layer);
     const int32_t axis = w.layer.out_axis;
     if (!w.can_shift || axis >= shape->rank || shape->dim[axis] != m.channels) goto out;
-    for (int32_t d = axis + 1; d < shape->rank; d++) m.inner *= shape->dim[d];
+    m.inner = qb_shape_span(shape, axis + 1, shape->rank);
     const size_t size = (size_t)layer->n_samples * (size_t)m.channels;
-    m.error = qb_alloc(cx, size, sizeof *m.error);
-    m.slope = qb_alloc(cx, size, sizeof *m.slope);
-    if (!m.error || !m.slope) QB_GO(cx->code);
+    QB_GO_NEW(cx, m.error = qb_alloc(cx, size, sizeof *m.error));
+    QB_GO_NEW(cx, m.slope = qb_alloc(cx, size, sizeof *m.slope));
     QB_GO(qb_each(cx, layer->n_samples, measure, &m));
     QB_GO(correct(cx, job->state, &m, &w));
     job->changed += layer->runs == 1;

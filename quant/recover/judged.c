@@ -97,8 +97,7 @@ static qb_status split(qb_ctx *cx, const qb_graph *graph, qb_graph_split *out) {
     for (int32_t i = 0; i < graph->n_outputs; i++)
         known = known && qb_shape_known(&graph->values[graph->outputs[i]].shape);
     if (known) return QB_OK;
-    QB_FREED qb_shape *shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *shapes);
-    if (!shapes) return cx->code;
+    QB_FREED qb_shape *shapes = QB_NEW(cx, qb_alloc(cx, (size_t)graph->n_inputs, sizeof *shapes));
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         shapes[i] = graph->values[graph->inputs[i]].shape;
         for (int32_t d = 0; d < shapes[i].rank; d++)
@@ -112,36 +111,32 @@ qb_status qb_judged_find(qb_ctx *cx, const qb_graph *graph, qb_judged *out) {
     QB_RELEASED(qb_uses_release) qb_uses uses = {0};
     *out = (qb_judged){0};
     QB_TRY(qb_uses_build(cx, graph, &uses));
-    const qb_status status = split(cx, graph, &parts);
-    const qb_graph *from = status == QB_OK && parts.tail ? parts.head : graph;
-    for (int32_t i = 0; status == QB_OK && i < from->n_outputs; i++) {
+    QB_TRY(split(cx, graph, &parts));
+    const qb_graph *from = parts.tail ? parts.head : graph;
+    for (int32_t i = 0; i < from->n_outputs; i++) {
         const int32_t value = qb_graph_find_value(graph, from->values[from->outputs[i]].name);
         if (value >= 0) add(graph, &uses, value, out);
     }
-    if (status == QB_OK && out->n == 0 && graph->n_outputs > 0) { /* no floats */
+    if (out->n == 0 && graph->n_outputs > 0) { /* no floats */
         out->value[0] =
             (qb_judged_value){.name = graph->values[graph->outputs[0]].name, .n_parts = 1};
         out->n = out->n_parts = 1;
     }
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_judged_expose(qb_ctx *cx, const qb_judged *judged, const qb_graph *graph,
                            qb_graph **out) {
-    qb_graph *copy;
+    QB_RELEASED(qb_graph_free_at) qb_graph *copy = NULL;
     QB_TRY(qb_graph_clone(cx, graph, &copy));
-    qb_status status = QB_OK;
     qb_graph_set_outputs(copy, NULL, 0);
-    for (int32_t i = 0; i < judged->n && status == QB_OK; i++) {
+    for (int32_t i = 0; i < judged->n; i++) {
         const int32_t own = qb_graph_find_value(copy, judged->value[i].name);
-        status = own >= 0 ? qb_graph_add_output(cx, copy, own)
-                          : qb_fail(cx, QB_STATUS_INTERNAL, "an output is gone");
+        if (own < 0) return qb_fail(cx, QB_STATUS_INTERNAL, "an output is gone");
+        QB_TRY(qb_graph_add_output(cx, copy, own));
     }
-    if (status == QB_OK)
-        *out = copy;
-    else
-        qb_graph_free(copy);
-    return status;
+    *out = QB_MOVE(copy);
+    return QB_OK;
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -149,8 +144,7 @@ qb_status qb_judged_expose(qb_ctx *cx, const qb_judged *judged, const qb_graph *
 void qb_judged_compare(const qb_judged_value *value, const qb_shape *shape, const float *wanted,
                        const float *got, double *error, double *signal) {
     const int64_t count = qb_shape_count(shape);
-    int64_t inner = 1;
-    for (int32_t d = value->axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t inner = qb_shape_span(shape, value->axis + 1, shape->rank);
     const int64_t length = value->n_parts > 1 ? shape->dim[value->axis] : 1;
     for (int32_t p = 0; p < value->n_parts; p++) error[p] = signal[p] = 0;
     for (int64_t at = 0, p = 0; at < count; at += inner) {

@@ -1,8 +1,8 @@
-#include "quant/recover/layer_gains.h"
-
+/* What each layer's result is worth in a quantized network, before a recovery and after it. */
 #include <math.h>
 #include <string.h>
 
+#include "quant/recover/recover_internal.h"
 #include "quant/recover/replay.h"
 
 typedef struct survey {
@@ -21,8 +21,7 @@ static qb_status measure(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
     (void)worker;
     const sums *s = user;
     const qb_replay_layer *l = s->layer;
-    float *scratch = qb_alloc(cx, s->count + 1, sizeof *scratch);
-    if (!scratch) return cx->code;
+    float *scratch = QB_NEW(cx, qb_alloc(cx, s->count + 1, sizeof *scratch));
     const float *reference = qb_replay_floats(l, false, l->reference_output, i, NULL),
                 *quantized = qb_replay_floats(l, true, l->output, i, scratch);
     for (size_t k = 0; k < s->count; k++) {
@@ -59,16 +58,15 @@ static qb_status note(qb_ctx *cx, survey *s, const char *name, double db) {
 static qb_status on_layer(qb_ctx *cx, void *user, qb_replay_layer *layer, bool *again) {
     const qb_value *value = &layer->quantized->values[layer->output];
     const size_t n = (size_t)layer->n_samples;
+    QB_FREED double *signal = QB_NEW(cx, qb_alloc(cx, n, sizeof *signal));
+    QB_FREED double *noise = QB_NEW(cx, qb_alloc(cx, n, sizeof *noise));
     sums s = {.layer = layer,
               .count = (size_t)qb_shape_count(&value->shape),
-              .signal = qb_alloc(cx, n, sizeof *s.signal),
-              .noise = qb_alloc(cx, n, sizeof *s.noise)};
+              .signal = signal,
+              .noise = noise};
     (void)again;
-    qb_status status = s.signal && s.noise ? QB_OK : cx->code;
-    if (status == QB_OK) status = qb_each(cx, layer->n_samples, measure, &s);
-    if (status == QB_OK) status = note(cx, user, value->name, sqnr_of(&s));
-    QB_FREE_ALL(s.signal, s.noise);
-    return status;
+    QB_TRY(qb_each(cx, layer->n_samples, measure, &s));
+    return note(cx, user, value->name, sqnr_of(&s));
 }
 
 qb_status qb_layer_gains(qb_ctx *cx, const qb_graph_pair *before, const qb_graph_pair *after,

@@ -51,8 +51,7 @@ static qb_status look(qb_ctx *cx, void *user, int32_t observed, const char *name
     const qb_shape *shape = &s->graph->values[value].shape;
     const int64_t n = qb_scales_channels(s, value), count = qb_shape_count(shape);
     if (qb_shape_count(&tensor->desc.shape) != count || count == 0) return QB_OK;
-    int64_t inner = 1;
-    for (int32_t d = s->axis[value] + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t inner = qb_shape_span(shape, s->axis[value] + 1, shape->rank);
     const size_t at = v->sample * s->n_of + (size_t)s->first[value];
     const size_t each = (size_t)v->job->each, samples = (size_t)v->job->samples->n;
     qb_tensor_floats(tensor, v->scratch);
@@ -169,11 +168,10 @@ static qb_status gather(qb_ctx *cx, job *j, qb_moments *m) {
         m->reach_of_half[k] = qb_alloc(cx, s->n_of + 1, sizeof *m->reach_of_half[k]);
         if (!m->reach[k] || !m->reach_of_half[k]) return cx->code;
     }
-    m->low = qb_alloc(cx, s->n_of + 1, sizeof *m->low);
-    m->high = qb_alloc(cx, s->n_of + 1, sizeof *m->high);
-    m->square = qb_alloc(cx, s->n_of + 1, sizeof *m->square);
-    m->seen = qb_alloc(cx, (size_t)s->graph->n_values, sizeof *m->seen);
-    if (!m->low || !m->high || !m->square || !m->seen) return cx->code;
+    QB_TRY_NEW(cx, m->low = qb_alloc(cx, s->n_of + 1, sizeof *m->low));
+    QB_TRY_NEW(cx, m->high = qb_alloc(cx, s->n_of + 1, sizeof *m->high));
+    QB_TRY_NEW(cx, m->square = qb_alloc(cx, s->n_of + 1, sizeof *m->square));
+    QB_TRY_NEW(cx, m->seen = qb_alloc(cx, (size_t)s->graph->n_values, sizeof *m->seen));
     for (int32_t i = 0; i < j->n_observed; i++)
         if (j->value[i] >= 0) m->seen[j->value[i]] = true;
     for (size_t c = 0; c < s->n_of; c++) {

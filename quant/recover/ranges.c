@@ -42,11 +42,9 @@ typedef struct runs {
 
 static qb_status build(qb_ctx *cx, const search *s, const qb_graph *graph, qb_engine **out) {
     const qb_build_spec spec = {.input_shapes = s->state->samples->shape, .threads = 1};
-    qb_graph *exposed;
+    QB_RELEASED(qb_graph_free_at) qb_graph *exposed = NULL;
     QB_TRY(qb_judged_expose(cx, &s->judged, graph, &exposed));
-    const qb_status status = qb_engine_build(cx, exposed, &spec, out);
-    qb_graph_free(exposed);
-    return status;
+    return qb_engine_build(cx, exposed, &spec, out);
 }
 
 static qb_status run_sample(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
@@ -133,13 +131,11 @@ static qb_status prepare(qb_ctx *cx, search *s, int32_t n_ranges, bool *able) {
                    : fit < MOST_SAMPLES ? (int32_t)fit
                                         : MOST_SAMPLES;
     if (s->n_samples > s->state->samples->n) s->n_samples = s->state->samples->n;
-    s->wanted = qb_alloc(cx, (size_t)s->n_samples, sizeof *s->wanted);
-    if (!s->wanted) return cx->code;
+    QB_TRY_NEW(cx, s->wanted = qb_alloc(cx, (size_t)s->n_samples, sizeof *s->wanted));
     QB_TRY(run_all(cx, s, engine, NULL));
     const size_t errors = (size_t)s->n_samples * (size_t)(s->judged.n_parts + 1);
-    s->error = qb_alloc(cx, errors, sizeof *s->error);
-    s->trial = qb_alloc(cx, errors, sizeof *s->trial);
-    if (!s->error || !s->trial) return cx->code;
+    QB_TRY_NEW(cx, s->error = qb_alloc(cx, errors, sizeof *s->error));
+    QB_TRY_NEW(cx, s->trial = qb_alloc(cx, errors, sizeof *s->trial));
     *able = true;
     return QB_OK;
 }
@@ -196,8 +192,7 @@ static qb_status quantized_names(qb_ctx *cx, const qb_recover_state *state, qb_g
     QB_TRY(qb_recover_quantize(cx, state, quantized));
     const qb_graph *graph = *quantized;
     *n = 0;
-    *names = qb_alloc(cx, (size_t)graph->n_values + 1, sizeof(char *));
-    if (!*names) return cx->code;
+    QB_TRY_NEW(cx, *names = qb_alloc(cx, (size_t)graph->n_values + 1, sizeof(char *)));
     for (int32_t i = -graph->n_inputs; i < graph->n_nodes; i++) {
         const int32_t *out = i < 0 ? &graph->inputs[i + graph->n_inputs] : graph->nodes[i].out;
         const int32_t outs = i < 0 ? 1 : graph->nodes[i].n_out;

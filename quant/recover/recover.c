@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "calib/holdout.h"
-#include "quant/recover/layer_gains.h"
 #include "quant/recover/recover_internal.h"
 
 #define QB_RECOVERY(name) extern const qb_recovery qb_recovery_##name;
@@ -495,8 +493,7 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     result.table = state->table;
     state->graph = state->reference = NULL;
     state->table = NULL;
-    *out = result;
-    result = (qb_recovered){0};
+    *out = QB_MOVE(result);
 out:
     qb_trials_close(&trials);
     qb_graph_free(before);

@@ -24,4 +24,14 @@ qb_status qb_recover_quantize(qb_ctx *cx, const qb_recover_state *state, qb_grap
  * difference? */
 bool qb_recover_is_less(const double *now, const double *before, int64_t n, double errors);
 
+/* A float graph and its quantized one. */
+typedef struct qb_graph_pair {
+    const qb_graph *reference, *quantized;
+} qb_graph_pair;
+
+/* Signal to quantization noise of every layer's output that both pairs have, on these samples, into
+ * out->layer. */
+qb_status qb_layer_gains(qb_ctx *cx, const qb_graph_pair *before, const qb_graph_pair *after,
+                         const qb_samples *samples, qb_recovered *out);
+
 #endif

@@ -29,8 +29,7 @@ struct qb_replay {
 static void clear(const qb_replay *r, side *s, int32_t value) {
     if (!s->data[value]) return;
     for (int32_t i = 0; i < r->n_samples && !s->borrowed[value]; i++) qb_free(s->data[value][i]);
-    qb_free(s->data[value]);
-    s->data[value] = NULL;
+    qb_free(QB_MOVE(s->data[value]));
 }
 
 static void drop(const qb_replay *r, side *s, int32_t value) {
@@ -146,8 +145,7 @@ static qb_status run_built(qb_ctx *cx, group_run *g) {
         const int32_t v = g->out[k];
         clear(g->replay, s, v);
         s->quantized[v] = is_quantized(&s->graph->values[v]);
-        s->data[v] = qb_alloc(cx, n, sizeof(void *));
-        if (!s->data[v]) return cx->code;
+        QB_TRY_NEW(cx, s->data[v] = qb_alloc(cx, n, sizeof(void *)));
     }
     g->context = qb_alloc(cx, (size_t)workers, sizeof(qb_context *));
     g->scratch = qb_alloc(cx, (size_t)workers * ports, sizeof(float *));
@@ -203,11 +201,10 @@ static qb_status side_init(qb_ctx *cx, const qb_graph *graph, const qb_samples *
     QB_TRY(qb_fuse(cx, s->graph, &s->groups));
     s->n_values = s->graph->n_values;
     const size_t n = (size_t)s->n_values + 1;
-    s->data = qb_alloc(cx, n, sizeof(void **));
-    s->borrowed = qb_alloc(cx, n, sizeof *s->borrowed);
-    s->quantized = qb_alloc(cx, n, sizeof *s->quantized);
-    s->readers = qb_alloc(cx, n, sizeof *s->readers);
-    if (!s->data || !s->borrowed || !s->quantized || !s->readers) return cx->code;
+    QB_TRY_NEW(cx, s->data = qb_alloc(cx, n, sizeof(void **)));
+    QB_TRY_NEW(cx, s->borrowed = qb_alloc(cx, n, sizeof *s->borrowed));
+    QB_TRY_NEW(cx, s->quantized = qb_alloc(cx, n, sizeof *s->quantized));
+    QB_TRY_NEW(cx, s->readers = qb_alloc(cx, n, sizeof *s->readers));
     for (int32_t g = 0; g < s->groups.n; g++)
         for (int32_t i = 0; i < s->groups.group[g].n_in; i++)
             if (s->groups.group[g].in[i] >= 0) s->readers[s->groups.group[g].in[i]]++;
@@ -218,8 +215,7 @@ static qb_status take_inputs(qb_ctx *cx, qb_replay *r, side *s) {
     const qb_samples *samples = r->options->samples;
     for (int32_t k = 0; k < s->graph->n_inputs; k++) {
         const int32_t v = s->graph->inputs[k];
-        s->data[v] = qb_alloc(cx, (size_t)r->n_samples, sizeof(void *));
-        if (!s->data[v]) return cx->code;
+        QB_TRY_NEW(cx, s->data[v] = qb_alloc(cx, (size_t)r->n_samples, sizeof(void *)));
         s->borrowed[v] = true;
         for (int32_t i = 0; i < r->n_samples; i++)
             s->data[v][i] = samples->data[i * samples->n_inputs + k];

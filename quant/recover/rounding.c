@@ -47,8 +47,7 @@ static qb_status gather(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
     const block *b = user;
     const qb_patches *p = &b->weights->patches;
     const size_t size = (size_t)(p->n_in * p->taps);
-    QB_FREED float *scratch = qb_alloc(cx, b->most + size, sizeof *scratch);
-    if (!scratch) return cx->code;
+    QB_FREED float *scratch = QB_NEW(cx, qb_alloc(cx, b->most + size, sizeof *scratch));
     const float *x = qb_replay_floats(b->layer, true, b->layer->input, i, scratch);
     for (int64_t g = 0; g < b->n_groups; g++)
         for (int64_t r = 0; r < b->each; r++) {
@@ -139,8 +138,7 @@ static qb_status round_channel(qb_ctx *cx, const block *b, int64_t g, int64_t o)
     const int64_t channel = (b->group + g) * b->weights->layer.n_out + o;
     const float *scale = &b->weights->scale[channel];
     double sum = 0;
-    QB_FREED double *e = qb_alloc(cx, 2 * (size_t)b->n, sizeof *e);
-    if (!e) return cx->code;
+    QB_FREED double *e = QB_NEW(cx, qb_alloc(cx, 2 * (size_t)b->n, sizeof *e));
     descend(b, g, o, scale, b->q, e, e + b->n);
     for (int64_t k = 0; k < b->n; k++) sum += e[k] * b->mean[g * b->n + k];
     b->shift[channel] += sum * (double)*scale;
@@ -173,10 +171,9 @@ static qb_status round_group(qb_ctx *cx, void *user, int32_t worker, int32_t g) 
 static qb_status round_block(qb_ctx *cx, block *b) {
     const size_t n = (size_t)b->n, groups = (size_t)b->n_groups;
     qb_status status = QB_OK;
-    b->x = qb_alloc_aligned(cx, groups * (size_t)b->rows * n, sizeof *b->x);
-    b->mean = qb_alloc(cx, groups * n, sizeof *b->mean);
-    b->covariance = qb_alloc_aligned(cx, groups * n * n, sizeof *b->covariance);
-    if (!b->x || !b->mean || !b->covariance) QB_GO(cx->code);
+    QB_GO_NEW(cx, b->x = qb_alloc_aligned(cx, groups * (size_t)b->rows * n, sizeof *b->x));
+    QB_GO_NEW(cx, b->mean = qb_alloc(cx, groups * n, sizeof *b->mean));
+    QB_GO_NEW(cx, b->covariance = qb_alloc_aligned(cx, groups * n * n, sizeof *b->covariance));
     QB_GO(qb_each(cx, b->layer->n_samples, gather, b));
     if (b->n_groups > 1) {
         QB_GO(qb_each(cx, (int32_t)b->n_groups, round_group, b));
@@ -210,8 +207,7 @@ static qb_status round_layer(qb_ctx *cx, qb_recover_state *state, block *b) {
     }
     QB_TRY(qb_layer_weights_set(cx, state, b->layer, b->weights, b->q));
     if (!b->weights->can_shift) return QB_OK;
-    QB_FREED float *bias = qb_alloc(cx, (size_t)outputs, sizeof *bias);
-    if (!bias) return cx->code;
+    QB_FREED float *bias = QB_NEW(cx, qb_alloc(cx, (size_t)outputs, sizeof *bias));
     for (int64_t o = 0; o < outputs; o++)
         bias[o] = (float)((double)b->weights->bias[o] + b->shift[o]);
     return qb_layer_weights_set_bias(cx, state, b->layer, b->weights, bias);
@@ -224,24 +220,20 @@ typedef struct work {
 
 static qb_status before(qb_ctx *cx, void *user, qb_replay_layer *layer) {
     work *job = user;
-    qb_layer_weights w;
+    QB_RELEASED(qb_layer_weights_release) qb_layer_weights w = {0};
     bool known;
     QB_TRY(qb_layer_weights_of(cx, job->state, layer, &w, &known));
     if (!known) return QB_OK;
     const size_t outputs = (size_t)qb_layer_outputs(&w.layer);
+    QB_FREED double *shift = QB_NEW(cx, qb_alloc(cx, outputs, sizeof *shift));
     block b = {.layer = layer,
                .weights = &w,
                .most = (size_t)qb_shape_count(&layer->quantized->values[layer->input].shape),
                .q = w.q,
-               .shift = qb_alloc(cx, outputs, sizeof *b.shift)};
-    qb_status status = b.shift ? QB_OK : cx->code;
-    if (status == QB_OK && w.has_patches) {
-        status = round_layer(cx, job->state, &b);
-        job->changed++;
-    }
-    qb_free(b.shift);
-    qb_layer_weights_release(&w);
-    return status;
+               .shift = shift};
+    if (!w.has_patches) return QB_OK;
+    job->changed++;
+    return round_layer(cx, job->state, &b);
 }
 
 static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {

@@ -15,8 +15,7 @@ static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t b
                        int32_t *capacity, qb_samples *s) {
     size_t each = 1;
     s->n_inputs = first->n_inputs;
-    s->shape = qb_alloc(cx, (size_t)s->n_inputs, sizeof *s->shape);
-    if (!s->shape) return cx->code;
+    QB_TRY_NEW(cx, s->shape = qb_alloc(cx, (size_t)s->n_inputs, sizeof *s->shape));
     for (int32_t k = 0; k < s->n_inputs; k++) {
         s->shape[k] = first->input[k].desc.shape;
         each += qb_desc_bytes(&first->input[k].desc);
@@ -34,8 +33,7 @@ static qb_status take(qb_ctx *cx, const qb_batch *batch, qb_samples *s) {
     s->n++;
     for (int32_t k = 0; k < s->n_inputs; k++) {
         const size_t bytes = qb_desc_bytes(&batch->input[k].desc);
-        to[k] = qb_alloc_aligned(cx, bytes + 1, 1);
-        if (!to[k]) return cx->code;
+        QB_TRY_NEW(cx, to[k] = qb_alloc_aligned(cx, bytes + 1, 1));
         memcpy(to[k], batch->input[k].data, bytes);
     }
     return QB_OK;
@@ -65,7 +63,6 @@ qb_status qb_samples_load(qb_ctx *cx, const qb_loader_options *loader, int64_t e
         }
         qb_loader_give_back(l, &batch);
     }
-    *out = s;
-    s = (qb_samples){0};
+    *out = QB_MOVE(s);
     return QB_OK;
 }

@@ -255,8 +255,7 @@ static bool channels_along(const qb_tensor *out, int32_t axis, int32_t *of) {
 
 static void number_channels(const qb_scales *s, int32_t value, float *data) {
     const qb_shape *shape = &s->graph->values[value].shape;
-    int64_t inner = 1;
-    for (int32_t d = s->axis[value] + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const int64_t inner = qb_shape_span(shape, s->axis[value] + 1, shape->rank);
     for (int64_t i = 0, n = qb_shape_count(shape); i < n; i++)
         data[i] = (float)(i / inner % shape->dim[s->axis[value]] + 1);
 }
@@ -289,8 +288,7 @@ static qb_status number_elements(qb_ctx *cx, const qb_scales *s, int32_t value, 
                                  int32_t *origin) {
     const size_t n = (size_t)qb_shape_count(&s->graph->values[value].shape);
     *origin = s->axis[value] >= 0 ? value : s->origin[value];
-    *out = qb_alloc_aligned(cx, n + 1, sizeof **out);
-    if (!*out) return cx->code;
+    QB_TRY_NEW(cx, *out = qb_alloc_aligned(cx, n + 1, sizeof **out));
     if (s->axis[value] >= 0)
         number_channels(s, value, *out);
     else
@@ -305,8 +303,7 @@ static qb_status place_or_keep(qb_ctx *cx, qb_scales *s, int32_t origin, int32_t
     bool placed;
     QB_TRY(place_moved(cx, s, origin, value, out, &placed));
     if (placed) return QB_OK;
-    s->moved[value] = qb_arena_alloc(cx, s->arena, n + 1, sizeof *s->moved[value]);
-    if (!s->moved[value]) return cx->code;
+    QB_TRY_NEW(cx, s->moved[value] = qb_arena_alloc(cx, s->arena, n + 1, sizeof *s->moved[value]));
     memcpy(s->moved[value], out->data, n * sizeof *s->moved[value]);
     s->origin[value] = origin;
     return QB_OK;
@@ -338,9 +335,8 @@ static qb_status move(qb_ctx *cx, qb_scales *s, const qb_node *node) {
             if (node->out[i] < 0) continue;
             const qb_value *value = &s->graph->values[node->out[i]];
             to[i] = qb_tensor_of(QB_DTYPE_F32, value->shape, NULL);
-            to[i].data =
-                qb_alloc_aligned(cx, (size_t)qb_shape_count(&value->shape) + 1, sizeof(float));
-            if (!to[i].data) QB_GO(cx->code);
+            QB_GO_NEW(cx, to[i].data = qb_alloc_aligned(
+                              cx, (size_t)qb_shape_count(&value->shape) + 1, sizeof(float)));
         }
         all = node->op->eval && node->op->eval(cx, node, from, to) == QB_OK;
         if (!all) qb_ctx_clear(cx);
@@ -441,8 +437,7 @@ qb_status qb_scales_find(qb_ctx *cx, const qb_graph *graph, qb_scales *out) {
     for (int32_t v = 0; v < graph->n_values; v++) s.axis[v] = s.origin[v] = -1;
     for (int32_t i = 0; i < graph->n_nodes; i++) QB_TRY(visit(cx, &s, i));
     for (int32_t i = 0; i < graph->n_outputs; i++) pin(&s, graph->outputs[i]);
-    *out = s;
-    s = (qb_scales){0};
+    *out = QB_MOVE(s);
     return QB_OK;
 }
 

@@ -60,8 +60,7 @@ qb_status qb_trials_open(qb_ctx *cx, const char *path, qb_hash plan, bool resume
     p.stream = fopen(path, "ae");
     if (!p.stream) return qb_fail_errno(cx, "%s", path);
     if (keep == 0) QB_TRY(append(cx, &p, &plan, sizeof plan));
-    *out = p;
-    p = (qb_trials){0};
+    *out = QB_MOVE(p);
     return QB_OK;
 }
 

@@ -29,11 +29,10 @@ static qb_status fill(qb_ctx *cx, const qb_graph *graph, const qb_layer *referen
     const qb_value *weight = &graph->values[graph->nodes[w->layer.node].in[1]];
     const int64_t n = qb_layer_outputs(&w->layer), count = n * w->layer.n_in * w->layer.taps;
     w->reference = reference->weight;
-    w->dequantized = qb_alloc(cx, (size_t)count, sizeof *w->dequantized);
-    w->q = qb_alloc(cx, (size_t)count, sizeof *w->q);
-    w->scale = qb_alloc(cx, (size_t)n, sizeof *w->scale);
-    w->bias = qb_alloc(cx, (size_t)n, sizeof *w->bias);
-    if (!w->dequantized || !w->q || !w->scale || !w->bias) return cx->code;
+    QB_TRY_NEW(cx, w->dequantized = qb_alloc(cx, (size_t)count, sizeof *w->dequantized));
+    QB_TRY_NEW(cx, w->q = qb_alloc(cx, (size_t)count, sizeof *w->q));
+    QB_TRY_NEW(cx, w->scale = qb_alloc(cx, (size_t)n, sizeof *w->scale));
+    QB_TRY_NEW(cx, w->bias = qb_alloc(cx, (size_t)n, sizeof *w->bias));
     for (int64_t o = 0; o < n; o++) w->scale[o] = weight->q.scale[weight->q.n == 1 ? 0 : o];
     memcpy(w->q, weight->data, (size_t)count);
     for (int64_t i = 0; i < count; i++)
@@ -60,8 +59,7 @@ qb_status qb_layer_weights_of(qb_ctx *cx, const qb_recover_state *state,
     w.has_patches = qb_patches_of(cx, layer->quantized, &w.layer, &w.patches) == QB_OK;
     if (!w.has_patches) qb_ctx_clear(cx);
     *known = true;
-    *out = w;
-    w = (qb_layer_weights){0};
+    *out = QB_MOVE(w);
     return QB_OK;
 }
 
@@ -84,8 +82,7 @@ qb_status qb_layer_weights_set_bias(qb_ctx *cx, qb_recover_state *state,
         l->bias_node >= 0 ? &graph->values[graph->nodes[l->bias_node].in[l->bias_input]] : NULL;
     if (!old || old->dtype != QB_DTYPE_S32) return qb_layer_set_bias(cx, graph, l, bias);
     const int64_t n = qb_layer_outputs(l);
-    QB_FREED int32_t *q = qb_alloc(cx, (size_t)n, sizeof *q);
-    if (!q) return cx->code;
+    QB_FREED int32_t *q = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *q));
     for (int64_t o = 0; o < n; o++) {
         const double scale = (double)old->q.scale[old->q.n == 1 ? 0 : o];
         q[o] = (int32_t)fmax(-0x1p30, fmin(0x1p30, nearbyint((double)bias[o] / scale)));
@@ -100,8 +97,7 @@ qb_status qb_layer_weights_set(qb_ctx *cx, qb_recover_state *state, const qb_rep
     bool known;
     QB_TRY(layer_named(cx, state->graph, name_of(layer), &own, &known));
     if (!known) return QB_OK;
-    QB_FREED float *stands = qb_alloc(cx, (size_t)count, sizeof *stands);
-    if (!stands) return cx->code;
+    QB_FREED float *stands = QB_NEW(cx, qb_alloc(cx, (size_t)count, sizeof *stands));
     for (int64_t i = 0; i < count; i++)
         stands[i] = w->scale[channel_of(&w->layer, i)] * (float)q[i];
     QB_TRY(qb_graph_replace_constant(cx, state->graph, own.node, 1, stands));

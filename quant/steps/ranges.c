@@ -108,9 +108,8 @@ static void part_ties(const qb_quant_state *s, int32_t *parent, qb_range *range)
 
 static qb_status params_of(qb_ctx *cx, const qb_quant_state *s, qb_range range, int bits,
                            qb_dtype dtype, qb_qparams *out) {
-    float *scale = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *scale);
-    int32_t *zero = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *zero);
-    if (!scale || !zero) return cx->code;
+    float *scale = QB_NEW(cx, qb_arena_alloc(cx, s->graph->arena, 1, sizeof *scale));
+    int32_t *zero = QB_NEW(cx, qb_arena_alloc(cx, s->graph->arena, 1, sizeof *zero));
     qb_affine_params(range, s->activations, bits, scale, zero);
     *out = (qb_qparams){.dtype = dtype, .axis = -1, .n = 1, .scale = scale, .zero = zero};
     return QB_OK;
@@ -135,9 +134,8 @@ static qb_status set_params_16(qb_ctx *cx, qb_quant_state *s, int32_t value) {
 
 static qb_status run(qb_ctx *cx, qb_quant_state *s) {
     const size_t n = (size_t)s->n_values;
-    int32_t *parent = qb_arena_alloc(cx, s->groups.arena, n, sizeof *parent);
-    qb_range *range = qb_arena_alloc(cx, s->groups.arena, n, sizeof *range);
-    if (!parent || !range) return cx->code;
+    int32_t *parent = QB_NEW(cx, qb_arena_alloc(cx, s->groups.arena, n, sizeof *parent));
+    qb_range *range = QB_NEW(cx, qb_arena_alloc(cx, s->groups.arena, n, sizeof *range));
     join_classes(s, parent);
     QB_TRY(gather_ranges(cx, s, parent, range));
     if (s->options->target && s->options->target->quantized_layers) part_ties(s, parent, range);

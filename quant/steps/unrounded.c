@@ -13,8 +13,7 @@ static qb_status take(qb_ctx *cx, qb_graph *graph, const qb_layer *own, const qb
                        is->name);
     QB_TRY(qb_graph_replace_constant(cx, graph, own->node, 1, was->data));
     if (own->bias_node < 0) return QB_OK;
-    QB_FREED float *bias = qb_alloc(cx, (size_t)qb_layer_outputs(own), sizeof *bias);
-    if (!bias) return cx->code;
+    QB_FREED float *bias = QB_NEW(cx, qb_alloc(cx, (size_t)qb_layer_outputs(own), sizeof *bias));
     qb_layer_bias(unrounded, from, bias);
     return qb_layer_set_bias(cx, graph, own, bias);
 }

@@ -52,8 +52,7 @@ static int32_t weight_axis(const qb_quant_state *s, const qb_group *group) {
 static qb_status channel_bounds(qb_ctx *cx, const float *w, channels c,
                                 const qb_weight_range *range, float *bound) {
     const size_t row = (size_t)c.inner * sizeof *w;
-    QB_FREED float *own = qb_alloc(cx, (size_t)(c.outer * c.inner), sizeof *own);
-    if (!own) return cx->code;
+    QB_FREED float *own = QB_NEW(cx, qb_alloc(cx, (size_t)(c.outer * c.inner), sizeof *own));
     for (int64_t k = 0; k < c.n; k++) {
         for (int64_t o = 0; o < c.outer; o++)
             memcpy(own + o * c.inner, w + (o * c.n + k) * c.inner, row);
@@ -139,8 +138,7 @@ static qb_status make_weight(qb_ctx *cx, const work *w, int32_t *out) {
     qb_graph *graph = w->s->graph;
     const qb_value *old = &graph->values[w->weight];
     const int64_t count = qb_shape_count(&old->shape);
-    int8_t *q = qb_alloc(cx, (size_t)count, sizeof *q);
-    if (!q) return cx->code;
+    int8_t *q = QB_NEW(cx, qb_alloc(cx, (size_t)count, sizeof *q));
     quantize_channels(old->data, w->c, w->scale, q);
     const qb_qparams params = {
         .dtype = QB_DTYPE_S8, .axis = w->axis, .n = (int32_t)w->c.n, .scale = w->scale};
@@ -154,12 +152,8 @@ static qb_status make_bias(qb_ctx *cx, const work *w, int32_t *out) {
     const qb_value *old = &graph->values[w->bias];
     const int64_t count = qb_shape_count(&old->shape);
     const float *value = old->data;
-    float *scale = qb_arena_alloc(cx, graph->arena, (size_t)w->c.n, sizeof *scale);
-    int32_t *q = qb_alloc(cx, (size_t)count, sizeof *q);
-    if (!scale || !q) {
-        qb_free(q);
-        return cx->code;
-    }
+    float *scale = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)w->c.n, sizeof *scale));
+    QB_FREED int32_t *q = QB_NEW(cx, qb_alloc(cx, (size_t)count, sizeof *q));
     for (int64_t k = 0; k < w->c.n; k++) scale[k] = w->input_scale * w->scale[k];
     for (int64_t i = 0; i < count; i++) {
         const double v = nearbyint((double)value[i] / (double)scale[w->c.n == 1 ? 0 : i]);
@@ -170,7 +164,6 @@ static qb_status make_bias(qb_ctx *cx, const work *w, int32_t *out) {
                                .n = (int32_t)w->c.n,
                                .scale = scale};
     *out = add_integers(cx, graph, w->bias, QB_DTYPE_S32, q, params);
-    qb_free(q);
     return *out >= 0 ? QB_OK : cx->code;
 }
 

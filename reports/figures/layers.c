@@ -48,9 +48,8 @@ static int tick_of(const qb_run *run) {
 
 static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
     if (!applies(run)) return QB_OK;
-    char *title =
-        qb_format(cx, "Error of the layers of %s", run->row[qb_layered_row(run)].precision);
-    if (!title) return cx->code;
+    char *title = QB_NEW(
+        cx, qb_format(cx, "Error of the layers of %s", run->row[qb_layered_row(run)].precision));
     qb_gnuplot_title(stream, title);
     qb_free(title);
     /* Beside long names the graph is narrower than this. */

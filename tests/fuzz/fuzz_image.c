@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (data[2] == 0x89) { /* PNG, as a mask */
         qb_image mask = {0};
-        if (qb_png_decode_indices(&cx, "fuzz", data + 2, size - 2, &mask) == QB_OK)
+        if (qb_png_decode(&cx, "fuzz", data + 2, size - 2, true, &mask) == QB_OK)
             qb_image_release(&mask);
         else if (mask.pixel)
             abort();

@@ -39,17 +39,15 @@ static void judge(qb_ctx *cx, const qb_run *run) {
 static void show(qb_ctx *cx, const qb_run *run) {
     char *text = NULL;
     size_t size;
-    int32_t n;
-    const qb_figure *const *figures = qb_figures(&n);
     FILE *stream = open_memstream(&text, &size);
     if (!stream) return;
     qb_report_table(stream, run);
     qb_report_markdown(stream, run);
     qb_report_tsv(stream, run);
     if (qb_report_html(cx, run, NULL, NULL, stream) != QB_OK) abort();
-    for (int32_t i = 0; i < n; i++) {
-        if (figures[i]->data(cx, run, stream) != QB_OK) abort();
-        if (figures[i]->script(cx, run, "x.tsv", stream) != QB_OK) abort();
+    for (const qb_figure *const *f = qb_figures; *f; f++) {
+        if ((*f)->data(cx, run, stream) != QB_OK) abort();
+        if ((*f)->script(cx, run, "x.tsv", stream) != QB_OK) abort();
     }
     fclose(stream);
     free(text);

@@ -2,7 +2,9 @@
 
 #define MANY 0.01 /* share from which blank images are more than an accident */
 
-static qb_status look_at_set(qb_ctx *cx, const qb_survey *set, qb_diagnosis *out) {
+static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
+                             qb_diagnosis *out) {
+    (void)data;
     qb_some_names blank = {0};
     if (qb_dataset_has_tensors(set->dataset)) return QB_OK;
     for (int64_t i = 0; i < set->n; i++)
@@ -17,9 +19,4 @@ static qb_status look_at_set(qb_ctx *cx, const qb_survey *set, qb_diagnosis *out
                             set->path, (long long)blank.n, (long long)set->n, blank.text);
 }
 
-static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    for (int32_t s = 0; s < data->n_sets; s++) QB_TRY(look_at_set(cx, &data->set[s], out));
-    return QB_OK;
-}
-
-const qb_data_check qb_data_check_blank = {"blank", look};
+const qb_data_check qb_data_check_blank = {"blank", .look_at_set = look_at_set};

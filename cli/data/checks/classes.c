@@ -92,8 +92,7 @@ static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_surv
                                 "exist: nothing else says which folder is which class",
                                 set->path, data->project->absent_labels);
     QB_TRY(hold_against_model(cx, data, set, b.n_classes, out));
-    QB_FREED int64_t *count = qb_alloc(cx, (size_t)b.n_classes, sizeof *count);
-    if (!count) return cx->code;
+    QB_FREED int64_t *count = QB_NEW(cx, qb_alloc(cx, (size_t)b.n_classes, sizeof *count));
     for (int64_t i = 0; i < set->n; i++) {
         const int32_t label = qb_dataset_label(set->dataset, i);
         if (set->fact[i].readable && label >= 0 && label < b.n_classes) count[label]++;
@@ -102,9 +101,4 @@ static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_surv
     return judge(cx, data, set, count, &b, out);
 }
 
-static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    for (int32_t s = 0; s < data->n_sets; s++) QB_TRY(look_at_set(cx, data, &data->set[s], out));
-    return QB_OK;
-}
-
-const qb_data_check qb_data_check_classes = {"classes", look};
+const qb_data_check qb_data_check_classes = {"classes", .look_at_set = look_at_set};

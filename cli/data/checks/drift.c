@@ -2,8 +2,8 @@
  * extremes are compared (Kolmogorov and Smirnov): where they differ by more than chance, ranges
  * that fit the calibration data do not fit the evaluation data. */
 #include <math.h>
-#include <stdlib.h>
 
+#include "base/sort.h"
 #include "cli/data/check.h"
 
 enum {
@@ -20,16 +20,11 @@ typedef struct ends {
     float value[SAMPLES];
 } ends;
 
-static int ascending(const void *a, const void *b) {
-    const float left = *(const float *)a, right = *(const float *)b;
-    return left < right ? -1 : left > right;
-}
-
 static void collect(const float *value, int64_t n, ends *out) {
     out->n = 0;
     for (int64_t i = 0; i < n && out->n < SAMPLES; i++)
         if (isfinite(value[i])) out->value[out->n++] = value[i];
-    qsort(out->value, (size_t)out->n, sizeof *out->value, ascending);
+    qb_sort_floats(out->value, (size_t)out->n);
 }
 
 /* The largest distance of the two distribution functions. */
@@ -111,4 +106,4 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     return status;
 }
 
-const qb_data_check qb_data_check_drift = {"drift", look};
+const qb_data_check qb_data_check_drift = {"drift", .look = look};

@@ -22,8 +22,7 @@ static int by_content(const void *left, const void *right) {
 static qb_status sort_samples(qb_ctx *cx, const qb_data_case *data, item **out, int64_t *n) {
     int64_t total = 0;
     for (int32_t s = 0; s < data->n_sets; s++) total += data->set[s].n;
-    item *all = qb_alloc(cx, (size_t)total, sizeof *all);
-    if (!all) return cx->code;
+    item *all = QB_NEW(cx, qb_alloc(cx, (size_t)total, sizeof *all));
     *n = 0;
     for (int32_t s = 0; s < data->n_sets; s++)
         for (int64_t i = 0; i < data->set[s].n; i++)
@@ -90,14 +89,13 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     QB_FREED item *all = NULL;
     int64_t n;
     QB_TRY(sort_samples(cx, data, &all, &n));
-    qb_status status = QB_OK;
     for (int32_t s = 0; s < data->n_sets; s++) QB_TRY(look_within(cx, data, all, n, s, out));
-    if (data->n_sets > 1) status = look_across(cx, data, all, n, out);
+    if (data->n_sets > 1) QB_TRY(look_across(cx, data, all, n, out));
     if (data->scores_on_calibration)
-        status = qb_diagnosis_say(
+        QB_TRY(qb_diagnosis_say(
             cx, out, QB_FINDING_NOTE, "name a set that was held out: data.evaluation",
-            "%s is calibration and evaluation data: the score flatters", data->set[0].path);
-    return status;
+            "%s is calibration and evaluation data: the score flatters", data->set[0].path));
+    return QB_OK;
 }
 
-const qb_data_check qb_data_check_duplicates = {"duplicates", look};
+const qb_data_check qb_data_check_duplicates = {"duplicates", .look = look};

@@ -83,25 +83,23 @@ typedef struct trial {
 
 static qb_status try_it(qb_ctx *cx, const qb_data_case *data, const qb_loader_options *loader,
                         trial *out) {
-    qb_graph *graph;
+    QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     int32_t logits;
     QB_TRY(qb_expose_logits(cx, data->graph, &graph, &logits));
     const qb_stream_model model = {
         .graph = graph, .spec = data->project->spec, .devices = data->project->devices};
-    qb_answers answers = {0};
+    QB_RELEASED(qb_answers_release) qb_answers answers = {0};
     const qb_collect_options options = {.loader = loader, .workers = qb_threads(cx)};
-    qb_status status = qb_answers_collect(cx, &model, &logits, 1, &options, &answers);
+    QB_TRY(qb_answers_collect(cx, &model, &logits, 1, &options, &answers));
     *out = (trial){.kind = answers.kind};
-    for (int64_t i = 0; status == QB_OK && i < answers.n; i++)
+    for (int64_t i = 0; i < answers.n; i++)
         if (answers.answer[i].size > out->width) out->width = answers.answer[i].size;
-    for (int64_t i = 0; status == QB_OK && i < answers.n && out->n < SAMPLES; i++) {
+    for (int64_t i = 0; i < answers.n && out->n < SAMPLES; i++) {
         if (answers.answer[i].label_rank < 0) continue;
         out->right[out->n] = answers.answer[i].label_rank == 0;
         out->n_right += out->right[out->n++];
     }
-    qb_answers_release(&answers);
-    qb_graph_free(graph);
-    return status;
+    return QB_OK;
 }
 
 static double percent(const trial *t) { return 100 * (double)t->n_right / (double)t->n; }
@@ -220,4 +218,4 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     return status;
 }
 
-const qb_data_check qb_data_check_preprocess = {"preprocess", look};
+const qb_data_check qb_data_check_preprocess = {"preprocess", .look = look};

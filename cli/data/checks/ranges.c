@@ -24,4 +24,4 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     return table ? qb_sampling_say_ranges(cx, table, out) : QB_OK;
 }
 
-const qb_data_check qb_data_check_ranges = {"ranges", look};
+const qb_data_check qb_data_check_ranges = {"ranges", .look = look};

@@ -1,6 +1,8 @@
 #include "cli/data/check.h"
 
-static qb_status look_at_set(qb_ctx *cx, const qb_survey *set, qb_diagnosis *out) {
+static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
+                             qb_diagnosis *out) {
+    (void)data;
     qb_some_names bad = {0};
     for (int64_t i = 0; i < set->n; i++)
         if (!set->fact[i].readable)
@@ -15,9 +17,4 @@ static qb_status look_at_set(qb_ctx *cx, const qb_survey *set, qb_diagnosis *out
                             (long long)bad.n, (long long)set->n, bad.text);
 }
 
-static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    for (int32_t s = 0; s < data->n_sets; s++) QB_TRY(look_at_set(cx, &data->set[s], out));
-    return QB_OK;
-}
-
-const qb_data_check qb_data_check_samples = {"samples", look};
+const qb_data_check qb_data_check_samples = {"samples", .look_at_set = look_at_set};

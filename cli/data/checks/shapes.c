@@ -2,7 +2,9 @@
 
 /* Samples of other tensors, types or shapes than the first one's: fine where the model's axes are
  * open, otherwise calibrate names the one that does not fit. */
-static qb_status look_at_set(qb_ctx *cx, const qb_survey *set, qb_diagnosis *out) {
+static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
+                             qb_diagnosis *out) {
+    (void)data;
     qb_some_names other = {0};
     int64_t first = -1;
     if (!qb_dataset_has_tensors(set->dataset)) return QB_OK;
@@ -24,9 +26,4 @@ static qb_status look_at_set(qb_ctx *cx, const qb_survey *set, qb_diagnosis *out
                             qb_dataset_sample_name(set->dataset, first), other.text);
 }
 
-static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    for (int32_t s = 0; s < data->n_sets; s++) QB_TRY(look_at_set(cx, &data->set[s], out));
-    return QB_OK;
-}
-
-const qb_data_check qb_data_check_shapes = {"shapes", look};
+const qb_data_check qb_data_check_shapes = {"shapes", .look_at_set = look_at_set};

@@ -28,8 +28,7 @@ static void look_at_box(const qb_coco_image *image, const qb_coco_object *o, box
 static qb_status count_boxes(qb_ctx *cx, const qb_survey *set, boxes *b) {
     const qb_coco *t = qb_dataset_truth(set->dataset);
     QB_RELEASED(qb_coco_by_image_release) qb_coco_by_image by = {0};
-    b->count = qb_alloc(cx, (size_t)t->n_categories, sizeof *b->count);
-    if (!b->count) return cx->code;
+    QB_TRY_NEW(cx, b->count = qb_alloc(cx, (size_t)t->n_categories, sizeof *b->count));
     QB_TRY(qb_coco_by_image_create(cx, t, &by));
     for (int64_t i = 0; i < set->n; i++) {
         const int32_t at = qb_dataset_truth_image(set->dataset, i);
@@ -154,13 +153,10 @@ static qb_status look_at_masks(qb_ctx *cx, const qb_data_case *data, const qb_su
                             100 * (double)m.pixels[IGNORED] / (double)m.all);
 }
 
-static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    for (int32_t i = 0; i < data->n_sets; i++) {
-        const qb_survey *set = &data->set[i];
-        if (qb_dataset_truth(set->dataset)) QB_TRY(look_at_boxes(cx, set, out));
-        if (qb_dataset_has_masks(set->dataset)) QB_TRY(look_at_masks(cx, data, set, out));
-    }
-    return QB_OK;
+static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
+                             qb_diagnosis *out) {
+    if (qb_dataset_truth(set->dataset)) QB_TRY(look_at_boxes(cx, set, out));
+    return qb_dataset_has_masks(set->dataset) ? look_at_masks(cx, data, set, out) : QB_OK;
 }
 
-const qb_data_check qb_data_check_truth = {.name = "truth", .look = look};
+const qb_data_check qb_data_check_truth = {"truth", .look_at_set = look_at_set};

@@ -13,8 +13,7 @@ static char *find_program(qb_ctx *cx, const char *name) {
          folder = strtok_r(NULL, ":", &rest)) {
         found = qb_path_join(cx, folder, name);
         if (found && access(found, X_OK) == 0) break;
-        qb_free(found);
-        found = NULL;
+        qb_free(QB_MOVE(found));
     }
     return found;
 }

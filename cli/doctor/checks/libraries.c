@@ -15,8 +15,7 @@ static qb_status look(qb_ctx *cx, qb_finding *out) {
     int lmdb[3];
     mdb_version(&lmdb[0], &lmdb[1], &lmdb[2]);
     H5get_libversion(&hdf5[0], &hdf5[1], &hdf5[2]);
-    QB_FREED char *compute = qb_engine_libraries(cx);
-    if (!compute) return cx->code;
+    QB_FREED char *compute = QB_NEW(cx, qb_engine_libraries(cx));
     return qb_found(cx, out, QB_FINDING_GOOD, NULL,
                     "%s, HDF5 %u.%u.%u, %s, LMDB %d.%d.%d, libpng %s, protobuf-c %s, libyaml %s, "
                     "jansson %s",

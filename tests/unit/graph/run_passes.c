@@ -11,10 +11,9 @@ static void assert_unique_node_names(const qb_graph *graph) {
 
 int32_t optimize(maker *m, const char *only, double tolerance) {
     const char *disabled[MAX_PASSES + 1] = {0};
-    int32_t n, k = 0, changes = 0;
-    const qb_pass *const *passes = qb_passes(&n);
-    for (int32_t i = 0; i < n; i++)
-        if (only && strcmp(passes[i]->name, only) != 0) disabled[k++] = passes[i]->name;
+    int32_t n = 0, k = 0, changes = 0;
+    for (; qb_passes[n]; n++)
+        if (only && strcmp(qb_passes[n]->name, only) != 0) disabled[k++] = qb_passes[n]->name;
     if (only) assert_int_equal(k, n - 1); /* the pass exists */
     assert_ok(&m->cx, qb_graph_infer(&m->cx, m->graph));
     qb_graph *after;
