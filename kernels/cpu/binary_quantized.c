@@ -5,6 +5,8 @@
  * scale and zero point, the function, and the common end: the reference's operations in its order
  * (binary_simd.inc). */
 
+#include <string.h>
+
 #include "base/vector_loop.h"
 #include "binary_internal.h"
 

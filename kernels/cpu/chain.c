@@ -32,6 +32,7 @@ typedef struct chain {
     int32_t n_in, rank; /* loops: those merged that lie together everywhere; at least one */
     int64_t dim[QB_MAX_RANK], count;
     operand in[QB_CHAIN_INPUTS], out;
+    bool is_whole; /* the result's elements lie one after the other */
     own_loops loops[QB_CHAIN_INPUTS];
     qb_chain_quantized quantized;
     bool has_table; /* of one 8-bit value: what each of the 256 becomes */
@@ -86,6 +87,13 @@ static void place(const qb_problem *p, chain *c) {
     c->rank = 1;
     c->dim[0] = 1;
     for (int32_t k = 0; k <= p->n_in; k++) all[k]->stride[0] = 0;
+}
+
+static bool is_whole(const chain *c) {
+    int64_t step = 1;
+    for (int32_t d = c->rank - 1; d >= 0; step *= c->dim[d--])
+        if (c->out.stride[d] != step && c->dim[d] > 1) return false;
+    return true;
 }
 
 static own_loops own_loops_of(const chain *c, const operand *o) {
@@ -263,25 +271,21 @@ static void set_constants(const chain *c, const float **at, float (*registers)[Q
 static void run_block(const job *j, int64_t element, int64_t n, const float **at,
                       float (*registers)[QB_CHAIN_BLOCK]) {
     const chain *c = j->c;
-    const bool is_whole = n == QB_CHAIN_BLOCK && c->rank == 1 && c->out.dtype == QB_DTYPE_F32 &&
-                          c->out.stride[0] == 1 && j->is_apart;
+    const bool in_place =
+        c->is_whole && n == QB_CHAIN_BLOCK && c->out.dtype == QB_DTYPE_F32 && j->is_apart;
     _Alignas(64) char made[QB_CHAIN_BLOCK * sizeof(int64_t)];
     for (int32_t k = 0; k < c->n_in; k++)
         at[k] = load(&c->in[k], &c->loops[k], j->in[k], element, n, registers[k]);
-    float *place = (float *)(void *)j->out + c->out.first + element;
-    const float *result =
-        compute(c, at, registers, qb_ceil64(n, LANES) * LANES, is_whole ? place : NULL);
-    if (is_whole) return;
-    const cursor w = cursor_at(c, element);
-    if (c->out.dtype == QB_DTYPE_F32) {
-        put(c, (const char *)result, w, n, j->out);
-        return;
-    }
+    char *place = j->out + (c->out.first + element) * (int64_t)c->out.size;
+    const float *result = compute(c, at, registers, qb_ceil64(n, LANES) * LANES,
+                                  in_place ? (float *)(void *)place : NULL);
+    if (in_place) return;
+    char *to = c->is_whole ? place : made;
     if (c->quantized.dtype != QB_DTYPE_NONE)
-        qb_chain_quantize(result, &c->quantized, n, (uint8_t *)made);
+        qb_chain_quantize(result, &c->quantized, n, (uint8_t *)to);
     else
-        qb_chain_store(c->out.dtype, result, n, made);
-    put(c, made, w, n, j->out);
+        qb_chain_store(c->out.dtype, result, n, to);
+    if (!c->is_whole) put(c, made, cursor_at(c, element), n, j->out);
 }
 
 static void run_task(int64_t task, void *argument) {
@@ -361,6 +365,7 @@ static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     }
     c->quantized = qb_chain_quantized_of(&p->out, p->chain->divide);
     place(p, c);
+    c->is_whole = is_whole(c);
     for (int32_t k = 0; k < c->n_in; k++) c->loops[k] = own_loops_of(c, &c->in[k]);
     c->has_table = is_table(p, c);
     if (c->has_table) c->table = qb_convert_unary(p);
