@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "engine/engine.h"
 
-#define QB_ENGINE_FILE_FORMAT 5
+#define QB_ENGINE_FILE_FORMAT 6
 
 /* Where an engine comes from, for those who find its file later. Texts may be NULL. */
 typedef struct qb_engine_origin {
