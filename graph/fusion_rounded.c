@@ -70,7 +70,8 @@ static qb_status try_operand(qb_fusing *f, qb_group *sum, int32_t i, bool *done)
     merged.in = memcpy(inputs, product->in, sizeof inputs);
     merged.in[QB_IN_RESIDUAL] = other;
     QB_TRY(qb_group_problem(f->cx, graph, &merged, desc, &problem));
-    desc[QB_IN_DATA].layout = desc[QB_IN_RESIDUAL].layout = problem.out.layout = QB_LAYOUT_ANY;
+    if (merged.kind == QB_KIND_CONV) /* matrices are rows */
+        desc[QB_IN_DATA].layout = desc[QB_IN_RESIDUAL].layout = problem.out.layout = QB_LAYOUT_ANY;
     *done = f->accept(f->user, &problem);
     if (!*done) return QB_OK;
     merged.in = memcpy(product->in, inputs, sizeof inputs);

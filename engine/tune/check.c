@@ -205,7 +205,8 @@ static qb_status check_step(trial *t, const qb_group *group, uint64_t seed, cons
     if (!expected) QB_GO(t->cx->code);
     QB_GO(qb_check_reference(t->cx, &sample, expected));
     QB_GO(compare(t, &sample, expected, text));
-    const bool same = group && group->kind == t->row.kind; /* else it is one of others' groups */
+    const bool same = group && group->kind == t->row.kind && /* else it is one of others' groups */
+                      group->rounding.dtype == t->row.rounding.dtype;
     if (!*text && same) QB_GO(qb_check_fusion(t->cx, t->engine->graph, group, &sample, expected));
 out:
     qb_free(sample.own);
@@ -409,9 +410,15 @@ static qb_status check_all(check *c) {
     return check_list(c, list, n, NULL);
 }
 
+static bool any_sum(const void *user, const qb_problem *problem) {
+    (void)user, (void)problem;
+    return true;
+}
+
 static qb_status find_groups(check *c) {
     const qb_graph *graph = c->engine->graph;
     QB_TRY(qb_fuse(c->cx, graph, &c->groups));
+    QB_TRY(qb_fuse_rounded_sums(c->cx, graph, any_sum, NULL, &c->groups));
     QB_TRY_NEW(c->cx, c->group_of = qb_alloc(c->cx, (size_t)graph->n_values, sizeof *c->group_of));
     for (int32_t v = 0; v < graph->n_values; v++) c->group_of[v] = -1;
     for (int32_t g = 0; g < c->groups.n; g++)

@@ -34,8 +34,9 @@ static int32_t quantized(maker *m, int32_t value, qb_dtype dtype, float scale, i
     return value;
 }
 
-static int32_t convolve(maker *m, const char *name, int32_t x) {
-    const qb_shape shape = qb_shape_of(4, CHANNELS, CHANNELS, 1, 1);
+static int32_t convolve(maker *m, const char *name, int32_t x, bool matmul) {
+    const qb_shape shape =
+        matmul ? qb_shape_of(2, SIDE, SIDE) : qb_shape_of(4, CHANNELS, CHANNELS, 1, 1);
     int8_t weight[CHANNELS * CHANNELS];
     char text[32];
     for (int i = 0; i < CHANNELS * CHANNELS; i++)
@@ -43,7 +44,7 @@ static int32_t convolve(maker *m, const char *name, int32_t x) {
     snprintf(text, sizeof text, "%s.w", name);
     const int32_t w = qb_graph_add_constant(&m->cx, m->graph, text, QB_DTYPE_S8, &shape, weight);
     quantized(m, w, QB_DTYPE_S8, 0.004f, 0);
-    return node(m, "Conv", name, (int32_t[]){x, w}, 2);
+    return node(m, matmul ? "MatMul" : "Conv", name, (int32_t[]){x, w}, 2);
 }
 
 typedef enum reader { READER_NONE, READER_OTHER, READER_OUTPUT } reader;
@@ -53,6 +54,8 @@ typedef struct row {
     qb_dtype dtype;             /* of the convolution's result */
     int32_t zero;
     bool two;      /* the sum is of two convolutions */
+    bool matmul;   /* ... or the convolution is a product of rows */
+    bool coarse;   /* its steps are several of the sum's */
     bool floats;   /* ... or its other operand is no quantized value */
     reader reader; /* of the convolution's result, beside the sum */
     bool fused;
@@ -68,13 +71,13 @@ static void make(maker *m, const row *r) {
     const int32_t in = qb_graph_add_value(&m->cx, m->graph, "in", QB_DTYPE_F32, &image);
     assert_ok(&m->cx, qb_graph_add_input(&m->cx, m->graph, in));
     const int32_t x = quantized(m, node(m, "Relu", "x", &in, 1), QB_DTYPE_U8, 0.02f, 3);
-    int32_t other = r->two      ? convolve(m, "other", x)
+    int32_t other = r->two      ? convolve(m, "other", x, false)
                     : r->floats ? node(m, "Tanh", "other", &in, 1)
                                 : x;
     if (r->two) quantized(m, other, QB_DTYPE_S8, 0.05f, -5);
-    int32_t product = convolve(m, "product", x);
+    int32_t product = convolve(m, "product", x, r->matmul);
     if (r->before) product = node(m, r->before, "before", &product, 1);
-    quantized(m, product, r->dtype, 0.012f, r->zero);
+    quantized(m, product, r->dtype, r->coarse ? 0.2f : 0.012f, r->zero);
     int32_t y = node(m, "Add", "sum", (int32_t[]){other, product}, 2);
     if (r->after) y = node(m, r->after, "after", &y, 1);
     quantized(m, y, QB_DTYPE_U8, 0.04f, 90);
@@ -89,7 +92,7 @@ static void make(maker *m, const row *r) {
 
 /* The results; how many steps are sums alone. */
 static int run(const row *r, const char *backends, float *y) {
-    const qb_build_spec spec = {.backends = backends, .threads = 1};
+    const qb_build_spec spec = {.backends = backends, .threads = 1, .check = true};
     static float x[N], first[N];
     const void *inputs[] = {x};
     maker m;
@@ -105,7 +108,7 @@ static int run(const row *r, const char *backends, float *y) {
     for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
         qb_step_info info;
         qb_engine_step(engine, i, &info);
-        sums += strstr(info.op, "Add") && !strstr(info.op, "Conv");
+        sums += strstr(info.op, "Add") && !strstr(info.op, "Conv") && !strstr(info.op, "MatMul");
     }
     qb_context_free(context);
     qb_engine_free(engine);
@@ -127,6 +130,8 @@ static void a_sum_rounds_twice(void **state) {
         {.before = "Relu", .after = "Relu", .dtype = QB_DTYPE_U8, .zero = 1},
         {.two = true, .dtype = QB_DTYPE_U8, .zero = 120, .fused = true},
         {.floats = true, .dtype = QB_DTYPE_U8, .zero = 120, .fused = true},
+        {.matmul = true, .dtype = QB_DTYPE_S8, .zero = -9, .fused = true},
+        {.coarse = true, .dtype = QB_DTYPE_U8, .zero = 120, .fused = true},
         {.dtype = QB_DTYPE_U8, .zero = 120, .reader = READER_OTHER},
         {.dtype = QB_DTYPE_U8, .zero = 120, .reader = READER_OUTPUT},
     };
