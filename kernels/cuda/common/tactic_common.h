@@ -42,12 +42,15 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
 /* The descriptor qb_tactic_SYMBOL of cuda.NAME with functions SYMBOL_supports and SYMBOL_create. */
 #define QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)                                              \
     QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, .exactness = EXACTNESS)
-/* The same of supports(&INNER, problem, constant) and create(cx, tactic, &INNER, problem, ...): a
- * tactic around another one, see qb_cuda_create_around. */
+/* The same of create(cx, tactic, &INNER, problem, ...) and of lower(problem, constant, &lowered),
+ * of the file's own type `lowered`, whose member `problem` the tactic INNER takes: a tactic around
+ * another one, see qb_cuda_create_around. */
 #define QB_CUDA_TACTIC_AROUND(SYMBOL, NAME, KIND, EXACTNESS, INNER)                                \
     extern const qb_tactic INNER;                                                                  \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
-        return supports(&INNER, problem, constant);                                                \
+        lowered inner;                                                                             \
+        return lower(problem, constant, &inner) &&                                                 \
+               qb_tactic_takes(&INNER, &inner.problem, constant);                                  \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \

@@ -2,10 +2,10 @@
  * other windows come by way of im2col. */
 #include "kernels/cuda/common/tactic_common.h"
 
-typedef struct product {
+typedef struct lowered {
     qb_problem problem;
     qb_desc in[4];
-} product;
+} lowered;
 
 typedef struct product_state {
     qb_kernel *matmul;
@@ -30,11 +30,11 @@ static bool as_rows(qb_desc *d) {
     return true;
 }
 
-static bool lower(const qb_problem *p, const bool *constant, product *to) {
+static bool lower(const qb_problem *p, const bool *constant, lowered *to) {
     if (p->kind != QB_KIND_CONV || p->group != 1 || p->n_in < 2 || p->n_in > 4 ||
         !constant[QB_IN_WEIGHT] || !is_single(&p->window))
         return false;
-    *to = (product){.problem = *p};
+    *to = (lowered){.problem = *p};
     for (int32_t i = 0; i < p->n_in; i++) to->in[i] = p->in[i];
     to->problem.kind = QB_KIND_MATMUL;
     to->problem.in = to->in;
@@ -45,11 +45,6 @@ static bool lower(const qb_problem *p, const bool *constant, product *to) {
     weight->shape = (qb_shape){.rank = 2, .dim = {weight->shape.dim[0], weight->shape.dim[1]}};
     return as_rows(&to->in[QB_IN_DATA]) && as_rows(&to->problem.out) &&
            (!qb_problem_has(p, QB_IN_RESIDUAL) || as_rows(&to->in[QB_IN_RESIDUAL]));
-}
-
-static bool supports(const qb_tactic *matmul, const qb_problem *problem, const bool *constant) {
-    product p;
-    return lower(problem, constant, &p) && qb_tactic_takes(matmul, &p.problem, constant);
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
@@ -66,7 +61,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *matmul,
                         const qb_problem *problem, const bool *constant, int threads,
                         qb_kernel **out) {
-    product p;
+    lowered p;
     product_state s;
     if (!lower(problem, constant, &p)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create_around(cx, tactic, problem, matmul, &p.problem, constant, threads, &s,

@@ -19,11 +19,11 @@ typedef struct im2col_state {
     size_t bytes; /* of all rows, in front of the inner workspace */
 } im2col_state;
 
-typedef struct inner_problem {
+typedef struct lowered {
     qb_problem problem;
     qb_desc in[4];
     qb_cuda_im2col im2col;
-} inner_problem;
+} lowered;
 
 static bool is_channels_last(const qb_desc *d) {
     return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
@@ -63,7 +63,7 @@ static bool is_for_rows(const qb_problem *p, const qb_window *w) {
     return side_by_side ? !(f32 && single) : f32 || channels % 8 != 0;
 }
 
-static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) {
+static bool lower(const qb_problem *p, const bool *constant, lowered *to) {
     const qb_window window = as_plane(&p->window), *w = &window;
     if (!is_for_rows(p, w) || !constant[QB_IN_WEIGHT] || p->n_in > 4) return false;
     const qb_shape image = as_image(&p->in[QB_IN_DATA].shape), result = as_image(&p->out.shape);
@@ -76,7 +76,7 @@ static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) 
     const int64_t elements = w->kernel[0] * w->kernel[1] * x[1];
     const int64_t pieces = (elements * size + PIECE - 1) / PIECE;
     if (x[0] * y[2] * y[3] * pieces > MOST / PIECE) return false;
-    *to = (inner_problem){.problem = *p};
+    *to = (lowered){.problem = *p};
     to->im2col = (qb_cuda_im2col){.batch = (int32_t)x[0],
                                   .in_h = (int32_t)x[2],
                                   .row = (int32_t)(x[3] * x[1]),
@@ -103,11 +103,6 @@ static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) 
     if (qb_problem_has(p, QB_IN_RESIDUAL))
         to->in[QB_IN_RESIDUAL].shape = as_image(&p->in[QB_IN_RESIDUAL].shape);
     return true;
-}
-
-static bool supports(const qb_tactic *conv, const qb_problem *problem, const bool *constant) {
-    inner_problem inner;
-    return lower(problem, constant, &inner) && qb_tactic_takes(conv, &inner.problem, constant);
 }
 
 /* [M, C, kh, kw] to [M, kh, kw, C] and zeros: the order of a row. */
@@ -153,7 +148,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *conv,
                         const qb_problem *problem, const bool *constant, int threads,
                         qb_kernel **out) {
-    inner_problem inner;
+    lowered inner;
     if (!lower(problem, constant, &inner)) return qb_cuda_not_for(cx, tactic);
     int64_t end = 0;
     im2col_state s = {.im2col = inner.im2col};

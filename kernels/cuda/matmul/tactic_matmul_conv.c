@@ -7,10 +7,10 @@
 
 #define MAX_SIDE 32768 /* of a convolution's image */
 
-typedef struct conv_problem {
+typedef struct lowered {
     qb_problem problem;
     qb_desc in[4];
-} conv_problem;
+} lowered;
 
 typedef struct matmul_state {
     qb_kernel *conv;
@@ -35,7 +35,7 @@ static bool is_row(const qb_desc *d) {
     return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0;
 }
 
-static bool lower(const qb_problem *p, const bool *constant, conv_problem *to) {
+static bool lower(const qb_problem *p, const bool *constant, lowered *to) {
     if (p->kind != QB_KIND_MATMUL || p->n_in < 2 || p->n_in > 4 || !constant[QB_IN_WEIGHT])
         return false;
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
@@ -50,7 +50,7 @@ static bool lower(const qb_problem *p, const bool *constant, conv_problem *to) {
         rows *= inner;
         lead *= size / inner;
     }
-    *to = (conv_problem){.problem = *p};
+    *to = (lowered){.problem = *p};
     to->problem.kind = QB_KIND_CONV;
     to->problem.in = to->in;
     to->problem.group = 1;
@@ -64,11 +64,6 @@ static bool lower(const qb_problem *p, const bool *constant, conv_problem *to) {
     if (!qb_problem_has(p, QB_IN_RESIDUAL)) return true;
     to->in[QB_IN_RESIDUAL] = as_image(&p->in[QB_IN_RESIDUAL], rows, lead);
     return is_row(&p->in[QB_IN_RESIDUAL]);
-}
-
-static bool supports(const qb_tactic *conv, const qb_problem *problem, const bool *constant) {
-    conv_problem c;
-    return lower(problem, constant, &c) && qb_tactic_takes(conv, &c.problem, constant);
 }
 
 /* The convolution's weight is [n][k]. */
@@ -104,7 +99,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *conv,
                         const qb_problem *problem, const bool *constant, int threads,
                         qb_kernel **out) {
-    conv_problem c;
+    lowered c;
     matmul_state s;
     if (!lower(problem, constant, &c)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create_around(cx, tactic, problem, conv, &c.problem, constant, threads, &s,
