@@ -154,7 +154,7 @@ static bool host_wants_padding(const qb_lowering *b, const qb_group *group, cons
 }
 
 /* Tensor Core kernels copy and store 16 bytes at a time: pixels on no such boundary take the slow
- * ones, or a copy. Tables of few channels would be mostly padding. */
+ * ones, or a copy. Pixels of half a boundary and less would be mostly padding. */
 #define BOUNDARY_BYTES 16
 
 int64_t qb_lower_padded_channels(const qb_lowering *b, int32_t value, const qb_desc *desc) {
@@ -162,7 +162,7 @@ int64_t qb_lower_padded_channels(const qb_lowering *b, int32_t value, const qb_d
     const int64_t size = (int64_t)qb_dtype_size(desc->dtype), unit = BOUNDARY_BYTES / size;
     if (!is_image(&desc->shape) || !v->only_slices || !v->in_window || size > 2) return 0;
     const int64_t channels = desc->shape.dim[1];
-    return channels > unit && channels % unit != 0 ? (channels + unit - 1) / unit * unit : 0;
+    return 2 * channels > unit && channels % unit != 0 ? (channels + unit - 1) / unit * unit : 0;
 }
 
 static bool device_wants_padding(const qb_lowering *b, const qb_group *group, const qb_problem *p,

@@ -249,6 +249,21 @@ static void moved(maker *m) {
     make_output(m, NODE(m, "Relu", "y", first));
 }
 
+/* Convolutions, one of which is transposed, whose weights depend on the input. */
+static void modulated(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 16, 8, 8)),
+                  style = make_input(m, "style", DIMS(16));
+    const int32_t by = NODE(m, "Reshape", "by", style, INTS(m, "s1", 1, 16, 1, 1));
+    const int32_t w = NODE(m, "Mul", "w", make_random(m, "w0", DIMS(32, 16, 3, 3)), by);
+    const int32_t a = NODE(m, "Conv", "a", x, w, make_random(m, "b", DIMS(32)));
+    const int32_t turned = NODE(m, "Reshape", "turned", style, INTS(m, "s2", 16, 1, 1, 1));
+    const int32_t w2 = NODE(m, "Mul", "w2", make_random(m, "w1", DIMS(16, 8, 2, 2)), turned);
+    const int32_t up = NODE(m, "ConvTranspose", "up", x, w2);
+    SET_INTS(m, "strides", 2, 2);
+    make_output(m, NODE(m, "Relu", "y", a));
+    make_output(m, NODE(m, "Relu", "z", up));
+}
+
 /* Features of columns, read in both directions, then the last state alone. */
 static void recurrent(maker *m) {
     const int32_t x = make_input(m, "x", DIMS(1, 3, 4, 26)), a = conv(m, "a", x, 3, 16, 3);
@@ -417,9 +432,10 @@ static void every_step_runs_there(void **state) {
     static const struct {
         const char *name;
         void (*make)(maker *m);
-    } networks[] = {{"shuffle", shuffle}, {"windows", windows}, {"images", images},
-                    {"places", places},   {"moved", moved},     {"recurrent", recurrent},
-                    {"ids", ids},         {"late", late},       {"codes", codes}};
+    } networks[] = {
+        {"shuffle", shuffle}, {"windows", windows},     {"images", images}, {"places", places},
+        {"moved", moved},     {"recurrent", recurrent}, {"ids", ids},       {"late", late},
+        {"codes", codes},     {"modulated", modulated}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {

@@ -65,7 +65,8 @@ static void whatever_is_taken_has_a_plain_kernel(void **state) {
         bool any = false;
         for (const qb_tactic *const *t = qb_tactics(); *t; t++)
             any = any || is_cuda(*t, (qb_kind)kind);
-        const bool tiles = kind == QB_KIND_CONV || kind == QB_KIND_MATMUL;
+        const bool tiles =
+            kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_MATMUL;
         qb_rng_seed(&rng, 12); /* by which these few problems reach every tactic */
         for (int i = 0; any && i < (tiles ? TILE_CASES : CASES); i++) {
             random_case c;

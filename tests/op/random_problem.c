@@ -248,11 +248,10 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     set_either(rng, c, QB_IN_DATA, &c->in[QB_IN_DATA], integer, 0.01f);
     if (!integer)
         set_float(&c->in[QB_IN_WEIGHT]);
-    else if (transpose)
-        set_weight(cx, rng, c, p->group == 1 ? 1 : 0), c->in[QB_IN_WEIGHT].q.n = 1,
-                                                       c->in[QB_IN_WEIGHT].q.axis = -1;
     else
-        set_weight(cx, rng, c, 0);
+        set_weight(cx, rng, c, transpose ? 1 : 0);
+    if (integer && transpose && p->group > 1) /* no scale a channel */
+        c->in[QB_IN_WEIGHT].q.n = 1, c->in[QB_IN_WEIGHT].q.axis = -1;
     set_bias(rng, c, outputs, integer);
     set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 80 : 20),
                scale_of_sums(c));
@@ -534,7 +533,8 @@ void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
 }
 
 void random_case_make_device(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
-    const bool tiles = kind == QB_KIND_CONV || kind == QB_KIND_MATMUL;
+    const bool tiles =
+        kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_MATMUL;
     make_case(cx, rng, kind, tiles && random_chance(rng, 40), out);
     if (!random_chance(rng, 50)) return;
     random_case_halve(out, QB_DTYPE_F16);

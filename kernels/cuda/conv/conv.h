@@ -85,8 +85,8 @@ typedef struct qb_cuda_conv {
     int32_t rows;                 /* batch out_d out_h out_w */
     int32_t k_pad, n_pad;         /* of the packed weight */
     int32_t col_classes;          /* classes of columns */
-    int32_t classes;              /* pairs of classes; 1: no look-up */
-    int32_t middle;               /* the pair that the pixel in the middle of the result has */
+    int32_t classes;              /* of pixels; 1: no look-up */
+    int32_t middle;               /* the class of the pixel in the middle of the result */
     int32_t splits;               /* of K; 1: none */
     int32_t in_signed;            /* data is s8 */
     int32_t in_pieces_of_8;       /* channels come in pieces of 8 bytes, not 16 */

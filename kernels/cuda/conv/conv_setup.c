@@ -40,7 +40,8 @@ static bool check_weight(const qb_problem *p, qb_cuda_packing packing) {
     if (is_f16(p)) return w->dtype == QB_DTYPE_F32;
     if (!is_quantized(x)) return false;
     if (w->dtype != QB_DTYPE_S8 || w->q.n < 1) return false; /* the units take s8 as it is */
-    if (w->q.n > 1 && w->q.n != p->out.shape.dim[1]) return false;
+    if (w->q.n > 1 && p->out.shape.dim[1] % w->q.n != 0)
+        return false; /* kernels/subpixel.h repeats them */
     for (int32_t i = 0; w->q.zero && i < w->q.n; i++)
         if (w->q.zero[i] != 0) return false;
     return true;
@@ -140,44 +141,66 @@ static void set_slice(const qb_desc *d, int32_t *total, int32_t *offset) {
     *offset = (int32_t)d->channel_offset;
 }
 
-/* `first`: does tap 0 of output `at` lie inside, and so on: bit t for tap t. */
-static uint64_t valid_taps(int32_t at, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
-                           int32_t size) {
-    uint64_t mask = 0;
-    for (int32_t t = 0; t < taps; t++) {
-        int32_t i = at * stride - pad + t * dilation;
-        if (i >= 0 && i < size) mask |= (uint64_t)1 << t;
-    }
-    return mask;
+#define MAX_GRID 65535  /* blocks in the last dimensions of a grid */
+#define MAX_CLASSES 256 /* of one axis, where borders matter */
+#define MAX_PIXEL_CLASSES 4096
+
+/* Depth (0), height or width of a convolution. */
+static axis axis_of(const qb_cuda_conv *c, int32_t d) {
+    const axis all[3] = {{c->in_d, c->out_d, c->kernel_d, c->stride_d, c->dilation_d, c->pad_d},
+                         {c->in_h, c->out_h, c->kernel_h, c->stride_h, c->dilation_h, c->pad_h},
+                         {c->in_w, c->out_w, c->kernel_w, c->stride_w, c->dilation_w, c->pad_w}};
+    return all[d];
 }
 
-#define MAX_GRID 65535 /* blocks in the last dimensions of a grid */
-#define MAX_CLASSES 64
-#define MAX_TAPS 63 /* of one dimension, where borders matter */
+/* Taps of a kernel along an axis. */
+typedef struct tap_range {
+    int64_t begin, end;
+} tap_range;
 
-/* Numbers the classes of output rows (or columns) in the order in which they appear. `of` may be
- * NULL. Returns their count, or 0 when there are too many. */
-static int32_t classify(int32_t n, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
-                        int32_t size, uint64_t mask[MAX_CLASSES], int32_t *of) {
-    int32_t count = 0;
-    for (int32_t i = 0; i < n; i++) {
-        uint64_t m = valid_taps(i, stride, pad, taps, dilation, size);
-        int32_t k = 0;
-        while (k < count && mask[k] != m) k++;
-        if (k == MAX_CLASSES) return 0;
-        if (k == count) mask[count++] = m;
-        if (of) of[i] = k;
-    }
-    return count;
+/* Those of output `at` that lie on the data. */
+static tap_range valid_taps(const axis *a, int64_t at) {
+    const int64_t first = at * a->stride - a->pad, d = a->dilation;
+    const int64_t begin = first < 0 ? (d - 1 - first) / d : 0;
+    const int64_t end = first < a->in ? (a->in - 1 - first) / d + 1 : 0;
+    const tap_range t = {begin, end < a->kernel ? end : a->kernel};
+    return t.begin < t.end ? t : (tap_range){0, 0};
 }
 
-/* The class of output `at`. */
-static int32_t class_of(int32_t at, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
-                        int32_t size, const uint64_t *mask) {
-    const uint64_t own = valid_taps(at, stride, pad, taps, dilation, size);
-    int32_t k = 0;
-    while (mask[k] != own) k++;
-    return k;
+static bool has(tap_range all, int64_t t) { return t >= all.begin && t < all.end; }
+
+static bool are_same(tap_range a, tap_range b) { return a.begin == b.begin && a.end == b.end; }
+
+/* Outputs by their valid taps: `n` classes along each axis, in the order in which they appear. */
+typedef struct classes {
+    int32_t n[3];
+    tap_range of[3][MAX_CLASSES];
+} classes;
+
+/* The class of output `at` along axis d; n: it has a class of its own so far. */
+static int32_t class_of(const axis *a, int64_t at, const classes *k, int32_t d) {
+    const tap_range own = valid_taps(a, at);
+    int32_t i = 0;
+    while (i < k->n[d] && !are_same(k->of[d][i], own)) i++;
+    return i;
+}
+
+/* False: there are too many. */
+static bool classify(const qb_cuda_conv *c, classes *k) {
+    for (int32_t d = 0; d < 3; d++) {
+        const axis a = axis_of(c, d);
+        tap_range last = {-1, -1};
+        k->n[d] = 0;
+        for (int64_t at = 0; at < a.out; at++) {
+            const tap_range own = valid_taps(&a, at);
+            if (are_same(own, last)) continue; /* most are as their neighbour */
+            last = own;
+            if (class_of(&a, at, k, d) < k->n[d]) continue;
+            if (k->n[d] == MAX_CLASSES) return false;
+            k->of[d][k->n[d]++] = own;
+        }
+    }
+    return (int64_t)k->n[0] * k->n[1] * k->n[2] <= MAX_PIXEL_CLASSES;
 }
 
 static bool reaches_out_of_depth(const qb_cuda_conv *c) {
@@ -186,25 +209,19 @@ static bool reaches_out_of_depth(const qb_cuda_conv *c) {
 }
 
 static bool set_classes(const qb_problem *p, qb_cuda_packing packing, qb_cuda_conv *c) {
-    uint64_t mask[MAX_CLASSES];
+    classes k;
     const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
     c->classes = c->col_classes = 1;
     c->middle = 0;
     c->fill = packing >= QB_CUDA_PACKING_STEM_FILLED ? zero : 0;
     if (zero == c->fill) return true;
-    if (reaches_out_of_depth(c)) return false; /* classes are of rows and columns */
-    if (c->kernel_h > MAX_TAPS || c->kernel_w > MAX_TAPS) return false;
-    int32_t rows =
-        classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask, NULL);
-    if (rows == 0) return false;
-    int32_t row =
-        class_of(c->out_h / 2, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask);
-    c->col_classes =
-        classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, mask, NULL);
-    if (c->col_classes == 0) return false;
-    c->classes = rows * c->col_classes;
-    c->middle = row * c->col_classes + class_of(c->out_w / 2, c->stride_w, c->pad_w, c->kernel_w,
-                                                c->dilation_w, c->in_w, mask);
+    if (!classify(c, &k)) return false;
+    c->classes = k.n[0] * k.n[1] * k.n[2];
+    c->col_classes = k.n[2];
+    for (int32_t d = 0; d < 3; d++) {
+        const axis a = axis_of(c, d);
+        c->middle = c->middle * k.n[d] + class_of(&a, a.out / 2, &k, d);
+    }
     return true;
 }
 
@@ -537,38 +554,38 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing 
     c.at_multiplier = qb_cuda_reserve(&end, channel);
     c.at_bias = qb_cuda_reserve(&end, channel * c.classes);
     c.at_float_bias = qb_cuda_reserve(&end, c.has_float_bias ? channel : 0);
-    c.at_row_class = qb_cuda_reserve(&end, c.classes > 1 ? (int64_t)c.out_h * 4 : 0);
+    c.at_row_class = qb_cuda_reserve(&end, c.classes > 1 ? (int64_t)c.out_d * c.out_h * 4 : 0);
     c.at_col_class = qb_cuda_reserve(&end, c.classes > 1 ? (int64_t)c.out_w * 4 : 0);
     c.packed_bytes = end;
     *conv = c;
     return true;
 }
 
-/* The taps of the first output that lie on the data: where there is one class, those of every
- * output. One class does not mean all taps: a single output may hang over the border. */
-static uint64_t first_taps(const qb_cuda_conv *c, bool of_rows) {
-    return of_rows ? valid_taps(0, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h)
-                   : valid_taps(0, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w);
-}
-
 bool qb_cuda_conv_is_inside(const qb_cuda_conv *c) {
-    return c->classes == 1 && !reaches_out_of_depth(c) && c->kernel_h <= MAX_TAPS &&
-           c->kernel_w <= MAX_TAPS && first_taps(c, true) == ((uint64_t)1 << c->kernel_h) - 1 &&
-           first_taps(c, false) == ((uint64_t)1 << c->kernel_w) - 1;
+    bool inside = c->classes == 1 && !reaches_out_of_depth(c);
+    for (int32_t d = 1; d < 3; d++) {
+        const axis a = axis_of(c, d);
+        inside = inside && are_same(valid_taps(&a, 0), (tap_range){0, a.kernel});
+    }
+    return inside;
 }
 
 uint64_t qb_cuda_conv_packing_id(const qb_cuda_conv *c) {
-    const int32_t image[] = {c->in_h,     c->in_w,  c->out_h, c->out_w,      c->stride_h,
-                             c->stride_w, c->pad_h, c->pad_w, c->dilation_h, c->dilation_w};
     uint64_t form =
         qb_packing_add(qb_packing_add(qb_packing_add(1, (uint64_t)c->k_pad), (uint64_t)c->n_pad),
                        (uint64_t)c->group);
     if (c->merged > 1)
         form = qb_packing_add(qb_packing_add(form, (uint64_t)c->stride_w), (uint64_t)c->merged);
-    for (size_t i = 0; c->classes > 1 && i < sizeof image / sizeof *image; i++)
-        form = qb_packing_add(form, (uint64_t)image[i]);
-    if (c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS)
-        form = qb_packing_add(qb_packing_add(form, first_taps(c, true)), first_taps(c, false));
+    for (int32_t d = 0; d < 3; d++) {
+        const axis a = axis_of(c, d);
+        /* where there is one class, the taps of the first output are those of every one; a single
+         * output may hang over the border */
+        const tap_range first = valid_taps(&a, 0);
+        const int64_t all[] = {first.begin, first.end, a.in,       a.out,
+                               a.kernel,    a.stride,  a.dilation, a.pad};
+        const size_t n = c->classes > 1 ? sizeof all / sizeof *all : 2;
+        for (size_t i = 0; i < n; i++) form = qb_packing_add(form, (uint64_t)all[i]);
+    }
     return form;
 }
 
@@ -659,24 +676,38 @@ static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, int32_t 
     for (int32_t m = 0; m < channels; m++) packers[packing](&w, m);
 }
 
+/* Class `k` of pixels has tap t? */
+static bool is_valid(const qb_cuda_conv *c, const classes *of, int32_t k, int32_t t) {
+    return has(of->of[2][k % of->n[2]], t % c->kernel_w) &&
+           has(of->of[1][k / of->n[2] % of->n[1]], t / c->kernel_w % c->kernel_h) &&
+           has(of->of[0][k / of->n[2] / of->n[1]], t / c->kernel_w / c->kernel_h);
+}
+
 /* bias[class][m] = bias[m] - Zx sum of w over the taps that are valid in the class; sums wrap as
  * the accumulators do. */
 static void pack_bias(const qb_cuda_conv *c, int32_t channels, uint32_t zero, const int8_t *weight,
-                      const int32_t *bias, uint32_t *out, const uint64_t *row_mask,
-                      const uint64_t *col_mask) {
-    int32_t per_group = c->in_c / c->group;
-    for (int32_t m = 0; m < channels; m++)
-        for (int32_t k = 0; k < c->classes; k++) {
+                      const int32_t *bias, uint32_t *out, const classes *of) {
+    const int32_t per_group = c->in_c / c->group;
+    for (int32_t m = 0; m < channels; m++) {
+        for (int32_t k = 0; k < c->classes; k++)
+            out[(int64_t)k * c->n_pad + m] = bias ? (uint32_t)bias[m] : 0u;
+        for (int32_t t = 0; zero != 0 && t < c->taps; t++) {
             uint32_t sum = 0;
-            uint64_t rows = row_mask[k / c->col_classes], cols = col_mask[k % c->col_classes];
-            for (int32_t t = 0; zero != 0 && t < c->taps; t++) {
-                if (!(rows >> t / c->kernel_w % c->kernel_h & 1) || !(cols >> t % c->kernel_w & 1))
-                    continue;
-                for (int32_t i = 0; i < per_group; i++)
-                    sum += (uint32_t)weight[weight_at(c, m, i, t)];
-            }
-            out[(int64_t)k * c->n_pad + m] = (bias ? (uint32_t)bias[m] : 0u) - zero * sum;
+            for (int32_t i = 0; i < per_group; i++) sum += (uint32_t)weight[weight_at(c, m, i, t)];
+            for (int32_t k = 0; k < c->classes; k++)
+                if (is_valid(c, of, k, t)) out[(int64_t)k * c->n_pad + m] -= zero * sum;
         }
+    }
+}
+
+/* The tables of a class's part for each row, planes one after the other, and for each column. */
+static void pack_classes(const qb_cuda_conv *c, const classes *of, char *to) {
+    const axis planes = axis_of(c, 0), rows = axis_of(c, 1), columns = axis_of(c, 2);
+    int32_t *row = (int32_t *)(to + c->at_row_class), *column = (int32_t *)(to + c->at_col_class);
+    for (int32_t z = 0; z < c->out_d; z++)
+        for (int32_t y = 0; y < c->out_h; y++)
+            *row++ = class_of(&planes, z, of, 0) * of->n[1] + class_of(&rows, y, of, 1);
+    for (int32_t x = 0; x < c->out_w; x++) *column++ = class_of(&columns, x, of, 2);
 }
 
 /* The constants of a result's channels for those that it is merged with. */
@@ -692,7 +723,8 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
     const qb_cuda_conv single = single_results(conv), *c = &single;
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    uint64_t row_mask[MAX_CLASSES] = {0}, col_mask[MAX_CLASSES] = {0};
+    const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
+    classes of = {.n = {1, 1, 1}};
     /* those that are merged may be padded; where not, the problem may be a matrix product's */
     const int32_t channels = conv->merged > 1 ? (int32_t)p->out.shape.dim[1] : c->out_c;
     memset(packed, 0, (size_t)c->packed_bytes);
@@ -703,18 +735,14 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
     if (qb_cuda_conv_is_f16(c)) return;
     float *multiplier = (float *)(to + c->at_multiplier);
     for (int32_t m = 0; m < channels; m++)
-        multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? m : 0];
-    if (c->fill != 0) {
-        row_mask[0] = col_mask[0] = UINT64_MAX; /* padding counts as data does */
-    } else if (c->classes > 1 || zero_of(&p->in[QB_IN_DATA].q) != 0) {
-        const bool several = c->classes > 1; /* else nobody asks for the class of a row */
-        classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, row_mask,
-                 several ? (int32_t *)(to + c->at_row_class) : NULL);
-        classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, col_mask,
-                 several ? (int32_t *)(to + c->at_col_class) : NULL);
-    }
-    pack_bias(c, channels, (uint32_t)zero_of(&p->in[QB_IN_DATA].q), constants[QB_IN_WEIGHT],
-              c->has_float_bias ? NULL : bias, (uint32_t *)(to + c->at_bias), row_mask, col_mask);
+        multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[m % w->n];
+    if (c->fill != 0) /* padding counts as data does */
+        of.of[0][0] = of.of[1][0] = of.of[2][0] = (tap_range){0, INT32_MAX};
+    else if (zero != 0)
+        classify(c, &of);
+    if (c->classes > 1) pack_classes(c, &of, to); /* else nobody asks */
+    pack_bias(c, channels, (uint32_t)zero, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
+              (uint32_t *)(to + c->at_bias), &of);
     pack_merged(c, to + c->at_multiplier);
     pack_merged(c, to + c->at_bias);
 }

@@ -99,6 +99,35 @@ extern "C" int qb_cuda_direct_run(const qb_cuda_direct *p, const void *in, const
                      out);
 }
 
+// ---- weights that are computed ------------------------------------------------------------------
+
+QB_DEVICE float float_at(const void *from, int64_t at, bool f16) {
+    return f16 ? __half2float(((const __half *)from)[at]) : ((const float *)from)[at];
+}
+
+// An element of the packed weight a thread; the first ones write the bias, too.
+static __global__ void __launch_bounds__(THREADS)
+    pack(const __grid_constant__ qb_cuda_direct p, int taps, uint32_t count, const void *weight,
+         const void *bias, char *packed) {
+    const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    qb_wait_for_dependencies();
+    if (i >= count) return;
+    const int channels = p.w.in_c / p.w.group, outs = p.w.out_c / p.w.group;
+    const int m = i % p.w.out_c, c = i / p.w.out_c % channels, tap = i / p.w.out_c / channels;
+    const int64_t row = p.transposed ? (int64_t)(m / outs * channels + c) * outs + m % outs
+                                     : (int64_t)m * channels + c;
+    ((float *)packed)[i] = float_at(weight, row * taps + tap, p.f16_weight);
+    if (i < p.w.out_c && bias) ((float *)(packed + p.at_bias))[i] = float_at(bias, i, p.f16_bias);
+}
+
+extern "C" int qb_cuda_direct_pack_run(const qb_cuda_direct *p, const void *weight,
+                                       const void *bias, char *packed, void *stream) {
+    const int taps = p->w.kernel[0] * p->w.kernel[1] * p->w.kernel[2];
+    const uint32_t count = (uint32_t)taps * (p->w.in_c / p->w.group) * p->w.out_c;
+    return qb_launch(pack, (count + THREADS - 1) / THREADS, THREADS, 0, stream, *p, taps, count,
+                     weight, bias, packed);
+}
+
 // ---- by tiles: 64 pixels x 64 channels, 4 x 4 a thread, 16 of K at a time ----------------------
 
 #define SIDE 64

@@ -33,7 +33,7 @@ QB_DEVICE float qb_residual_value(const qb_cuda_conv &p, uint32_t bits) {
     }
 }
 
-// Class of output pixel (y, x); 0 where there is one class.
+// Class of output pixel (y, x), rows of all planes counted on; 0 where there is one class.
 QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int y, int x) {
     if (p.classes == 1) return 0;
     return __ldg((const int *)(io.packed + p.at_row_class) + y) * p.col_classes +
@@ -44,7 +44,7 @@ QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int y, 
 QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row) {
     if (p.classes == 1) return 0;
     uint32_t line = (uint32_t)row / (uint32_t)p.out_w, x = (uint32_t)row - line * p.out_w;
-    return qb_class(p, io, (int)(line % (uint32_t)p.out_h), (int)x);
+    return qb_class(p, io, (int)(line % (uint32_t)(p.out_d * p.out_h)), (int)x);
 }
 
 // Lines of `bytes` bytes of constants from `at` on into the first-level cache, by all of THREADS.
@@ -64,7 +64,7 @@ QB_DEVICE void qb_prefetch_constants(const qb_cuda_conv &p, const qb_cuda_conv_i
     for (int i = 0; i < p.classes; i++)
         qb_prefetch<THREADS>(io, p.at_bias + ((int64_t)i * p.n_pad + channel) * 4, channels * 4);
     if (p.classes == 1) return;
-    qb_prefetch<THREADS>(io, p.at_row_class, p.out_h * 4);
+    qb_prefetch<THREADS>(io, p.at_row_class, p.out_d * p.out_h * 4);
     qb_prefetch<THREADS>(io, p.at_col_class, p.out_w * 4);
 }
 

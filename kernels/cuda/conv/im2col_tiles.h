@@ -1,6 +1,6 @@
 /* Tiles of tiles.def, and products of cuBLASLt, that convolutions and products with a copy of their
- * windows or rows (im2col) go through: ROW(type, tile, suffix, exactness) for each, in order of
- * preference. */
+ * windows or rows (im2col) go through, and transposed convolutions (sub-pixel): ROW(type, tile,
+ * suffix, exactness) for each, in order of preference. */
 #ifndef QB_CUDA_IM2COL_TILES_H
 #define QB_CUDA_IM2COL_TILES_H
 

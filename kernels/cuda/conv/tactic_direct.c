@@ -1,5 +1,6 @@
 /* The plain convolution and transposed convolution as tactics, for 8-bit values and for floats (f16
- * or f32 data, f32 weights and sums). */
+ * or f32 data, f32 weights and sums). Floats of a weight or bias that is computed are packed by
+ * each launch, in the workspace. */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"
@@ -16,17 +17,22 @@ static bool is_float(const qb_desc *d) {
 static bool lower_operands(const qb_problem *p, const bool *constant, bool smooth,
                            qb_cuda_direct *d) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
+    const bool has_bias = qb_problem_has(p, QB_IN_BIAS);
+    d->computed = !constant[QB_IN_WEIGHT] || (has_bias && !constant[QB_IN_BIAS]);
     d->integer = is_quantized(x) && is_quantized(w);
-    if (!constant[QB_IN_WEIGHT] || (w->layout != QB_LAYOUT_ROW && w->layout != QB_LAYOUT_ANY))
+    if ((w->layout != QB_LAYOUT_ROW && w->layout != QB_LAYOUT_ANY) || w->channel_total != 0)
         return false;
-    if (!d->integer && (!is_float(x) || w->dtype != QB_DTYPE_F32)) return false;
+    if (d->integer ? d->computed : !is_float(x) || !is_float(w)) return false;
+    if (w->dtype == QB_DTYPE_F16 && !d->computed) return false;
     if (d->integer && qb_cuda_is_smooth(p->act.kind) != smooth) return false;
     if (!d->integer && smooth) return false; /* floats are compared by tolerance anyhow */
-    d->has_bias = qb_problem_has(p, QB_IN_BIAS);
-    if (!d->has_bias) return true;
+    d->has_bias = has_bias;
+    d->f16_weight = w->dtype == QB_DTYPE_F16;
+    if (!has_bias) return true;
     const qb_desc *b = &p->in[QB_IN_BIAS];
-    d->has_float_bias = b->dtype == QB_DTYPE_F32;
-    return constant[QB_IN_BIAS] && (d->has_float_bias || (d->integer && b->dtype == QB_DTYPE_S32));
+    d->has_float_bias = is_float(b);
+    d->f16_bias = b->dtype == QB_DTYPE_F16;
+    return d->has_float_bias ? !d->f16_bias || d->computed : d->integer && b->dtype == QB_DTYPE_S32;
 }
 
 static bool lower(const qb_problem *p, const bool *constant, bool smooth, qb_problem *finalized,
@@ -92,12 +98,20 @@ typedef int direct_run(const qb_cuda_direct *p, const void *in, const void *resi
 
 static qb_status launch_with(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args,
                              direct_run *run) {
+    const qb_cuda_direct *d = kernel->state;
     const void *residual =
         qb_problem_has(&kernel->problem, QB_IN_RESIDUAL) ? args->in[QB_IN_RESIDUAL] : NULL;
-    return qb_cuda_check(
-        cx,
-        run(kernel->state, args->in[QB_IN_DATA], residual, args->packed, args->out, args->stream),
-        kernel->tactic->name);
+    const char *packed = d->computed ? args->workspace : args->packed;
+    if (d->computed) {
+        const void *bias = d->has_bias ? args->in[QB_IN_BIAS] : NULL;
+        QB_TRY(qb_cuda_check(
+            cx,
+            qb_cuda_direct_pack_run(d, args->in[QB_IN_WEIGHT], bias, args->workspace, args->stream),
+            kernel->tactic->name));
+    }
+    return qb_cuda_check(cx,
+                         run(d, args->in[QB_IN_DATA], residual, packed, args->out, args->stream),
+                         kernel->tactic->name);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -116,6 +130,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     if (!lower(problem, constant, smooth, &finalized, in, &d)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(qb_cuda_create(cx, tactic, &finalized, &d, sizeof d, out));
     qb_kernel *kernel = *out;
+    if (d.computed) {
+        kernel->workspace_bytes = (size_t)d.packed_bytes;
+        return QB_OK;
+    }
     kernel->packed_bytes = (size_t)d.packed_bytes;
     kernel->packing_id = qb_packing_add(1, (uint64_t)d.w.group);
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;

@@ -19,6 +19,13 @@ typedef struct qb_cuda_pool {
 } qb_cuda_pool;
 int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream);
 
+typedef struct qb_cuda_pool_places {
+    qb_cuda_window w;
+    qb_cuda_value in;
+} qb_cuda_pool_places;
+/* out, row-major: the number that the greatest element of each window has in row-major data. */
+int qb_cuda_pool_places_run(const qb_cuda_pool_places *p, const void *in, void *out, void *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,4 +1,4 @@
-/* Pooling: any window over one to three dimensions, ROW or NHWC. */
+/* Pooling, and the places of the maxima: any window over one to three dimensions, ROW or NHWC. */
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/pointwise/pool.h"
 
@@ -71,3 +71,21 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 QB_CUDA_TACTIC_LOWERED(cuda_pool, "pool", QB_KIND_POOL, QB_EXACT, qb_cuda_pool, lower, launch,
                        NULL);
+
+static bool lower_places(const qb_problem *p, qb_problem *finalized, qb_desc *in,
+                         qb_cuda_pool_places *places) {
+    if (p->n_in != 1 || p->out.dtype != QB_DTYPE_S64 || !qb_cuda_is_row(&p->out)) return false;
+    qb_cuda_choose_layouts(p, finalized, in);
+    finalized->out.layout = QB_LAYOUT_ROW;
+    return qb_cuda_window_of(finalized, &places->w) && places->w.in_c == places->w.out_c &&
+           qb_cuda_value_of(&in[0], &places->in);
+}
+
+static qb_status launch_places(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return qb_cuda_check(
+        cx, qb_cuda_pool_places_run(kernel->state, args->in[0], args->out, args->stream),
+        kernel->tactic->name);
+}
+
+QB_CUDA_TACTIC_LOWERED(cuda_pool_places, "pool_places", QB_KIND_POOL_PLACES, QB_EXACT,
+                       qb_cuda_pool_places, lower_places, launch_places, NULL);

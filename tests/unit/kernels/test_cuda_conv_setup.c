@@ -222,9 +222,11 @@ static void volumes_are_images_where_that_says_the_same(void **state) {
     assert_true(qb_cuda_conv_is_volume(&c));
     assert_true(c.taps == 27 && c.rows == 2 * 4 * 6 * 7 && c.in_d == 4 && c.pad_d == 1);
     assert_false(volume_of(3, 3, 3, NULL, QB_CUDA_PACKING_STEM, &c));
-    /* a zero point is made good by classes of rows and columns, of which depth has none */
-    assert_false(volume_of(3, 3, 3, &zero, QB_CUDA_PACKING_TENSOR, &c));
+    /* a zero point is made good by classes of pixels: first, middle and last of each axis */
+    assert_true(volume_of(3, 3, 3, &zero, QB_CUDA_PACKING_TENSOR, &c));
+    assert_true(c.classes == 27 && c.col_classes == 3 && c.middle == (1 * 3 + 1) * 3 + 1);
     assert_true(volume_of(1, 3, 3, &zero, QB_CUDA_PACKING_TENSOR, &c));
+    assert_int_equal(c.classes, 9);
 }
 
 static void padding_makes_results_wide(void **state) {
