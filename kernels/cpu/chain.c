@@ -34,6 +34,8 @@ typedef struct chain {
     operand in[QB_CHAIN_INPUTS], out;
     bool is_whole; /* the result's elements lie one after the other */
     own_loops loops[QB_CHAIN_INPUTS];
+    int64_t block; /* elements that run at once; every one begins where a period does */
+    bool is_periodic[QB_CHAIN_INPUTS]; /* all blocks have the same elements of it */
     qb_chain_quantized quantized;
     bool has_table; /* of one 8-bit value: what each of the 256 becomes */
     qb_convert table;
@@ -105,6 +107,28 @@ static own_loops own_loops_of(const chain *c, const operand *o) {
         l.stride[to] = o->stride[d];
     }
     return l;
+}
+
+/* The elements that an input repeats again and again; 0: it does not. */
+static int64_t period_of(const own_loops *l) {
+    const int32_t last = l->rank - 1;
+    for (int32_t d = 0; d < last; d++)
+        if (l->stride[d] != 0) return 0;
+    return l->stride[last] == 1 ? l->dim[last] : 0;
+}
+
+/* Blocks of whole vectors, and of whole periods where they are short. */
+static void choose_block(chain *c) {
+    c->block = QB_CHAIN_BLOCK;
+    for (int32_t k = 0; k < c->n_in; k++) {
+        int64_t unit = period_of(&c->loops[k]);
+        while (unit % LANES != 0) unit *= 2;
+        if (unit > 0 && unit <= QB_CHAIN_BLOCK) c->block = QB_CHAIN_BLOCK / unit * unit;
+    }
+    for (int32_t k = 0; k < c->n_in; k++) {
+        const int64_t period = period_of(&c->loops[k]);
+        c->is_periodic[k] = period > 0 && c->block % period == 0;
+    }
 }
 
 /* ---- running ---- */
@@ -216,7 +240,7 @@ static const float *load(const operand *o, const own_loops *l, const char *data,
         for (int32_t d = l->rank - 3; d >= 0; rest /= l->dim[d--])
             at += rest % l->dim[d] * l->stride[d];
         const char *from = data + at * (int64_t)o->size;
-        if (n == QB_CHAIN_BLOCK && o->dtype == QB_DTYPE_F32 && l->rank == 2 && l->stride[1] == 1)
+        if (n % LANES == 0 && o->dtype == QB_DTYPE_F32 && l->rank == 2 && l->stride[1] == 1)
             return (const float *)(const void *)from + first;
         some = qb_min64(inner - first, n - done);
         load_rows(o, l, from, first, some, to + done);
@@ -272,10 +296,11 @@ static void run_block(const job *j, int64_t element, int64_t n, const float **at
                       float (*registers)[QB_CHAIN_BLOCK]) {
     const chain *c = j->c;
     const bool in_place =
-        c->is_whole && n == QB_CHAIN_BLOCK && c->out.dtype == QB_DTYPE_F32 && j->is_apart;
+        c->is_whole && n % LANES == 0 && c->out.dtype == QB_DTYPE_F32 && j->is_apart;
     _Alignas(64) char made[QB_CHAIN_BLOCK * sizeof(int64_t)];
     for (int32_t k = 0; k < c->n_in; k++)
-        at[k] = load(&c->in[k], &c->loops[k], j->in[k], element, n, registers[k]);
+        if (!c->is_periodic[k])
+            at[k] = load(&c->in[k], &c->loops[k], j->in[k], element, n, registers[k]);
     char *place = j->out + (c->out.first + element) * (int64_t)c->out.size;
     const float *result = compute(c, at, registers, qb_ceil64(n, LANES) * LANES,
                                   in_place ? (float *)(void *)place : NULL);
@@ -293,16 +318,19 @@ static void run_task(int64_t task, void *argument) {
     const chain *c = j->c;
     _Alignas(64) float registers[REGISTERS][QB_CHAIN_BLOCK];
     const float *places[REGISTERS];
-    int64_t at = task * BLOCKS_PER_TASK * QB_CHAIN_BLOCK;
-    const int64_t end = qb_min64(at + BLOCKS_PER_TASK * QB_CHAIN_BLOCK, c->count);
+    int64_t at = task * BLOCKS_PER_TASK * c->block;
+    const int64_t end = qb_min64(at + BLOCKS_PER_TASK * c->block, c->count);
+    const int64_t block = qb_min64(c->block, end - at);
     if (c->has_table) {
         c->table.run(&c->table, j->in[0] + at, j->out + at * (int64_t)c->out.size, end - at);
         return;
     }
-    set_constants(c, places, registers,
-                  qb_ceil64(qb_min64(QB_CHAIN_BLOCK, end - at), LANES) * LANES);
-    for (; at < end; at += QB_CHAIN_BLOCK)
-        run_block(j, at, qb_min64(QB_CHAIN_BLOCK, end - at), places, registers);
+    set_constants(c, places, registers, qb_ceil64(block, LANES) * LANES);
+    for (int32_t k = 0; k < c->n_in; k++)
+        if (c->is_periodic[k])
+            places[k] = load(&c->in[k], &c->loops[k], j->in[k], at, block, registers[k]);
+    for (; at < end; at += c->block)
+        run_block(j, at, qb_min64(c->block, end - at), places, registers);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -313,8 +341,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
         j.in[k] = args->in[k];
         j.is_apart = j.is_apart && args->in[k] != args->out;
     }
-    qb_workers_run(args->workers, qb_ceil64(c->count, BLOCKS_PER_TASK * QB_CHAIN_BLOCK), run_task,
-                   &j);
+    qb_workers_run(args->workers, qb_ceil64(c->count, BLOCKS_PER_TASK * c->block), run_task, &j);
     return QB_OK;
 }
 
@@ -367,6 +394,7 @@ static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     place(p, c);
     c->is_whole = is_whole(c);
     for (int32_t k = 0; k < c->n_in; k++) c->loops[k] = own_loops_of(c, &c->in[k]);
+    choose_block(c);
     c->has_table = is_table(p, c);
     if (c->has_table) c->table = qb_convert_unary(p);
     kernel->launch = launch;
