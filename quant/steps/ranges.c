@@ -51,9 +51,18 @@ static bool is_moved(const qb_quant_state *s, int32_t value) {
     return true;
 }
 
+/* Part of a split that takes none of the channels, say: calibration has seen nothing of it. */
+static bool is_empty(const qb_shape *shape) {
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (shape->dim[d] == 0) return true;
+    return false;
+}
+
 static qb_status range_of(qb_ctx *cx, const qb_quant_state *s, int32_t value, qb_range *out) {
     const char *name = s->graph->values[value].name;
     const qb_table_entry *entry = qb_table_find(s->table, name);
+    *out = (qb_range){0, 0};
+    if (!entry && is_empty(&s->graph->values[value].shape)) return QB_OK;
     if (!entry && qb_table_is_imported(s->table))
         return qb_fail(cx, QB_STATUS_MISMATCH,
                        "tensor '%s' has no range in the imported calibration of %s: "
@@ -72,7 +81,7 @@ static qb_status gather_ranges(qb_ctx *cx, qb_quant_state *s, int32_t *parent, q
     for (int32_t v = 0; v < s->n_values; v++) range[v] = (qb_range){INFINITY, -INFINITY};
     for (int32_t v = 0; v < s->n_values; v++) {
         if (!s->quantized[v] || is_moved(s, v)) continue;
-        qb_range own = {0, 0};
+        qb_range own;
         QB_TRY(range_of(cx, s, v, &own));
         qb_range *shared = &range[root(parent, v)];
         shared->lo = fminf(shared->lo, own.lo);
@@ -127,8 +136,9 @@ static qb_status set_params_16(qb_ctx *cx, qb_quant_state *s, int32_t value) {
     const qb_dtype dtype = s->activations == QB_SCHEME_U8_AFFINE ? QB_DTYPE_U16 : QB_DTYPE_S16;
     qb_range range;
     QB_TRY(range_of(cx, s, value, &range));
-    const qb_stats *stats = qb_table_find(s->table, s->graph->values[value].name)->stats;
-    range = (qb_range){fminf(range.lo, stats->min), fmaxf(range.hi, stats->max)};
+    const qb_table_entry *entry = qb_table_find(s->table, s->graph->values[value].name);
+    if (entry)
+        range = (qb_range){fminf(range.lo, entry->stats->min), fmaxf(range.hi, entry->stats->max)};
     return params_of(cx, s, range, 16, dtype, &s->params_16[value]);
 }
 

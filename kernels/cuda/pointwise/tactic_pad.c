@@ -40,9 +40,9 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     qb_cuda_choose_layouts(p, finalized, in);
     const qb_shape *x = &in->shape, *y = &finalized->out.shape;
     if (!qb_cuda_is_countable(in) || !qb_cuda_is_countable(&finalized->out) ||
-        qb_shape_count(x) == 0 || !qb_cuda_value_of(in, &r->in) ||
-        !qb_cuda_value_of(&finalized->out, &r->out) || !qb_cuda_strides_of(in, &from) ||
-        !qb_cuda_strides_of(&finalized->out, &to))
+        (qb_shape_count(x) == 0 && p->padding.mode != QB_PAD_CONSTANT) ||
+        !qb_cuda_value_of(in, &r->in) || !qb_cuda_value_of(&finalized->out, &r->out) ||
+        !qb_cuda_strides_of(in, &from) || !qb_cuda_strides_of(&finalized->out, &to))
         return false;
     r->from_first = from.first;
     r->to_first = to.first;

@@ -428,6 +428,22 @@ static qb_status refuse(small *s, const qb_quant_options *options) {
     return qb_quantize(&s->cx, s->graph, s->table, options, &none, NULL);
 }
 
+/* Nothing is ever seen of a value without elements, and it needs no range. */
+static void an_empty_part_needs_no_statistics(void **state) {
+    (void)state;
+    small s;
+    small_init(&s);
+    const int32_t x = small_input(&s, "x", "1x2x4x4"), none = small_input(&s, "none", "1x0x4x4");
+    const int32_t cat = NODE(&s, "Concat", "cat", x, none);
+    ((qb_axis_attrs *)small_attrs(&s))->axis = 1;
+    small_output(&s, conv(&s, "y", cat));
+    small_range(&s, "x", 0, 2.55f);
+    small_range(&s, "cat", 0, 2.55f);
+    small_quantize(&s, NULL);
+    assert_float_equal(small_value(&s, "cat")->q.scale[0], 0.01f, 1e-6);
+    small_release(&s);
+}
+
 static void missing_statistics_are_named(void **state) {
     (void)state;
     small s;
@@ -598,6 +614,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_normalizes_an_image_stays_float),
     cmocka_unit_test(bias_outside_the_anchor_stays_float),
     cmocka_unit_test(a_large_bias_enlarges_the_weight_scale),
+    cmocka_unit_test(an_empty_part_needs_no_statistics),
     cmocka_unit_test(missing_statistics_are_named),
     cmocka_unit_test(values_of_late_sizes_stay_float),
     cmocka_unit_test(named_nodes_stay_float),
