@@ -66,9 +66,19 @@ static void dead_chains_and_unused_outputs_go(void **state) {
     maker_release(&m);
 }
 
-/* Split cuts into as many parts as it has outputs, read or not. */
+/* Split cuts into as many parts as it has outputs, read or not, and files have no TopK of one. */
 static void parts_that_nobody_reads_stay(void **state) {
     (void)state;
+    maker n;
+    maker_init(&n, 32);
+    int32_t both[2] = {NODE(&n, "TopK", "most", make_input(&n, "x", DIMS(2, 4)), INTS(&n, "k", 2)),
+                       qb_graph_add_value(&n.cx, n.graph, "places", QB_DTYPE_NONE, NULL)};
+    n.graph->nodes[n.graph->n_nodes - 1].out = both;
+    n.graph->nodes[n.graph->n_nodes - 1].n_out = 2;
+    make_output(&n, both[0]);
+    assert_int_equal(optimize(&n, NULL, TOLERANCE), 0);
+    assert_int_equal(node_writing(&n, "most")->n_out, 2);
+    maker_release(&n);
     maker m;
     maker_init(&m, 31);
     int32_t x = make_input(&m, "x", DIMS(2, 4)), outs[2];
