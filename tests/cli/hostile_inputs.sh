@@ -389,6 +389,10 @@ many="{'descr': '<f4', 'fortran_order': False, 'shape': (8000000, 3), }"
 npy many.npy "$many" 0
 truncate -s $((96000000 + $(stat -c %s many.npy))) many.npy
 expect 0 bash -c 'ulimit -t 4; exec "$@"' - "$QBENCH" calibrate tensors.onnx --data many.npy -n 4 -o many.calib.h5
+# What no calibration of them could do is said before they are read.
+refused 1 'moving-average:0.01 needs the extremes of each sample.* this calibration has 8000000' \
+    "$QBENCH" calibrate tensors.onnx --data many.npy --method moving-average
+refused 2 '--method mse,entropy,mse: mse is given twice' "$QBENCH" calibrate tensors.onnx --data many.npy --method mse,entropy,mse
 rm many.npy
 
 done_testing
