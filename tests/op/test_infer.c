@@ -121,6 +121,8 @@ static const row rows[] = {
     {"Concat", "f32:2,3 f32:3,3", "axis=1", "!dimension 0: expected 2, got 3"},
     {"Concat", "f32:2,3 f32:2", "axis=1", "!expected rank 2, got 1"},
     {"Split", "f32:N,7", "axis=1", "N,4|N,3"},
+    {"Split", "f32:N,7", "axis=1 num_outputs=2", "N,4|N,3"},
+    {"Split", "f32:N,7", "axis=1 num_outputs=3", "!num_outputs: expected 2 as there are, got 3|"},
     {"Split", "f32:N,7 =2,5", "axis=1", "N,2|N,5"},
     {"Split", "f32:N,7 =2,4", "axis=1", "!the sizes add up to 6, expected 7|"},
     {"Split", "f32:N,7 =7", "axis=1", "!expected 2 sizes, got 1|"},
