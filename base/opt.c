@@ -209,7 +209,15 @@ static qb_status check_whole(const parser *ps, const qb_opt *opt, const char *te
     return QB_OK;
 }
 
+static const char *argument_of(const qb_opt *opt) {
+    return opt->argument ? opt->argument : "VALUE";
+}
+
 static qb_status set_value(const parser *ps, const qb_opt *opt, const char *text) {
+    const bool is_text = opt->type == QB_OPT_STRING || opt->type == QB_OPT_LIST;
+    if (is_text && !*text && !opt->or_none)
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: expected %s, got ''", opt->name,
+                       argument_of(opt));
     if (opt->type == QB_OPT_STRING) QB_TRY(check_whole(ps, opt, text));
     switch (opt->type) {
     case QB_OPT_INT: QB_TRY(set_int(ps, opt, text)); break;
@@ -246,8 +254,8 @@ static bool is_option(const parser *ps, const char *word) {
 /* The next argument as the value of `opt`. The end or another option there means that the value was
  * forgotten, or left out where the second table has a row of that name for this. */
 static qb_status take_value(parser *ps, const qb_opt *opt) {
-    const char *expected = opt->argument ? opt->argument : "VALUE";
-    const char *value = ps->at + 1 < ps->argc ? ps->argv[ps->at + 1] : NULL;
+    const char *expected = argument_of(opt),
+               *value = ps->at + 1 < ps->argc ? ps->argv[ps->at + 1] : NULL;
     if (!value || is_option(ps, value)) {
         const qb_opt *bare = ps->also ? find_name(ps->also, opt->name, strlen(opt->name)) : NULL;
         if (bare && bare != opt) return set_value(ps, bare, "");
@@ -306,6 +314,7 @@ qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int 
         const char *word = argv[ps.at];
         if (only_positional || word[0] != '-' || word[1] == '\0') {
             if (!rest) return qb_fail(cx, QB_STATUS_USAGE, "unexpected argument '%s'", word);
+            if (!*word) return qb_fail(cx, QB_STATUS_USAGE, "argument %d is empty", rest->n + 1);
             QB_TRY(list_add(&ps, rest, "arguments", word));
         } else if (strcmp(word, "--") == 0) {
             only_positional = true;
@@ -358,9 +367,7 @@ static void wrap_text(FILE *stream, const char *text, int column) {
 
 void qb_opt_help(FILE *stream, const qb_opt *table) {
     for (; table->name; table++) {
-        const char *argument = table->type == QB_OPT_FLAG ? NULL
-                               : table->argument          ? table->argument
-                                                          : "VALUE";
+        const char *argument = table->type == QB_OPT_FLAG ? NULL : argument_of(table);
         int at =
             table->letter ? fprintf(stream, "  -%c, ", table->letter) : fprintf(stream, "      ");
         at +=

@@ -35,6 +35,7 @@ typedef struct qb_opt {
     const char *help;
     double min, max;     /* bounds of numbers; both 0: none */
     size_t given_offset; /* of a bool set when the option was given; 0: none */
+    bool or_none;        /* a text may be empty: none is meant, not even the default */
 } qb_opt;
 
 /* Rows of a table: the option struct, the name, the field, what its type needs, the help, and then
@@ -56,12 +57,13 @@ typedef struct qb_opt {
 
 /* Parses argv[1..argc) into `options` (already holding the defaults). Accepts --name value,
  * --name=value, -n value, -nvalue, "--" and mixed positional arguments, which are gathered in
- * `rest`; with `rest` NULL the command takes none. A text whose `argument` is LIST or ends in
- * ",..." is given once. "-" alone is positional, letters of flags may be bundled (-qv). The table
- * ends with a row whose name is NULL. Every error is QB_STATUS_USAGE and says what was expected; an
- * unknown option names the nearest known one. `also` (NULL: none) is a second table of options that
- * are taken, but that no help lists. A QB_OPT_NAMED row there with the name of an option of the
- * first is what that option means without its value. */
+ * `rest`; with `rest` NULL the command takes none. Empty texts and arguments are refused: mostly a
+ * shell's variable that is not set. A text whose `argument` is LIST or ends in ",..." is given
+ * once. "-" alone is positional, letters of flags may be bundled (-qv). The table ends with a row
+ * whose name is NULL. Every error is QB_STATUS_USAGE and says what was expected; an unknown option
+ * names the nearest known one. `also` (NULL: none) is a second table of options that are taken, but
+ * that no help lists. A QB_OPT_NAMED row there with the name of an option of the first is what that
+ * option means without its value. */
 qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int argc, char **argv,
                        void *options, qb_opt_list *rest);
 /* Whether an option's field holds something else than the same field of the defaults. */

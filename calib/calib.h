@@ -45,6 +45,9 @@ struct qb_method_choice {
 qb_status qb_method_parse(qb_ctx *cx, const char *text, qb_method_choice *out);
 /* The canonical spelling ("percentile:99.99"): with the number, without the first variant. */
 char *qb_method_text(const qb_method_choice *choice, char *text, size_t n);
+/* Does the method find the extremes of each sample that it reads, where so many are recorded? */
+qb_status qb_method_check_samples(qb_ctx *cx, const qb_method_choice *choice, int64_t recorded,
+                                  int64_t samples);
 /* [lo, hi] moved into what was seen, in order whatever its ends are. */
 qb_range qb_range_within(const qb_stats *stats, double lo, double hi);
 /* The same for ends in units of the histogram's bins from zero. */

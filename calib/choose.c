@@ -16,11 +16,7 @@ static qb_status name_methods(qb_ctx *cx, qb_table *table, const qb_method_choic
             if (strcmp(table->method[k], table->method[m]) == 0)
                 return qb_fail(cx, QB_STATUS_USAGE, "calibration method %s is given twice",
                                table->method[m]);
-        if (methods[m].method->needs_samples && table->n_recorded == 0)
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                           "%s needs the extremes of each sample, which are recorded for up to %d "
-                           "samples; this calibration has %lld",
-                           table->method[m], QB_TABLE_SAMPLES, (long long)table->samples);
+        QB_TRY(qb_method_check_samples(cx, &methods[m], table->n_recorded, table->samples));
     }
     table->n_methods = n_methods;
     return QB_OK;

@@ -113,6 +113,17 @@ char *qb_method_text(const qb_method_choice *choice, char *text, size_t n) {
     return text;
 }
 
+qb_status qb_method_check_samples(qb_ctx *cx, const qb_method_choice *choice, int64_t recorded,
+                                  int64_t samples) {
+    char text[QB_METHOD_TEXT];
+    if (!choice->method->needs_samples || (recorded > 0 && recorded <= QB_TABLE_SAMPLES))
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                   "%s needs the extremes of each sample, which are recorded for up to %d samples; "
+                   "this calibration has %lld",
+                   qb_method_text(choice, text, sizeof text), QB_TABLE_SAMPLES, (long long)samples);
+}
+
 qb_range qb_range_within(const qb_stats *stats, double lo, double hi) {
     lo = fmin(fmax(lo, stats->min), stats->max);
     hi = fmax(fmin(hi, stats->max), lo);

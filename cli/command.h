@@ -29,7 +29,8 @@ typedef struct qb_common {
             "write the result as JSON (- for standard output)"),                                   \
         QB_TEXT(qb_common, "output", out, "PATH",                                                  \
                 "where artifacts go (default: the current folder)", .letter = 'o'),                \
-        QB_TEXT(qb_common, "config", config, "FILE", "settings (default: qbench.yaml here)"),      \
+        QB_TEXT(qb_common, "config", config, "FILE",                                               \
+                "settings (default: qbench.yaml here; '': none)", .or_none = true),                \
         QB_INT(qb_common, "threads", threads, "N", 0, 4096,                                        \
                "threads to use (default: all processors)", .letter = 'j'),                         \
         QB_TEXT(qb_common, "max-memory", max_memory, "SIZE",                                       \

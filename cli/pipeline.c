@@ -33,6 +33,7 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
     QB_TRY(qb_stage_data(cx, project, graph, data, qb_project_split(project, data, false), &dataset,
                          &options.loader));
     qb_calibration_take_share(settings, dataset, &options.shards);
+    QB_TRY(qb_calibration_check_samples(cx, project, settings, qb_dataset_count(dataset)));
     QB_TRY(qb_calibration_gather(cx, graph, &options, settings, &table));
     if (table) QB_TRY(qb_calibration_choose(cx, project, graph, settings, options, table, &scores));
     if (holdout) *holdout = scores;

@@ -34,7 +34,7 @@ static qb_status finalize(qb_rewrite *rw, int32_t index) {
     const qb_shape from = graph->values[x].shape, to = graph->values[y].shape;
     const bool is_part = qb_shape_count(&to) < qb_shape_count(&from);
     int32_t moved;
-    if (graph->values[x].q.n > 0 && is_normalized_alone(rw, y)) {
+    if (graph->values[x].q.n > 0 && graph->values[y].q.n == 0 && is_normalized_alone(rw, y)) {
         graph->values[y].dtype = graph->values[x].dtype;
         graph->values[y].q = graph->values[x].q;
         qb_rewrite_changed(rw);

@@ -90,7 +90,9 @@ typedef enum qb_trait {
     QB_TRAIT_SHAPE_ONLY = 1 << 9,
     /* Makes the integers of quantized numbers or computes with them: it has no meaning once these
      * are floats. */
-    QB_TRAIT_INTEGERS = 1 << 10
+    QB_TRAIT_INTEGERS = 1 << 10,
+    /* Has all its outputs in ONNX, read or not. */
+    QB_TRAIT_ALL_OUTPUTS = 1 << 11
 } qb_trait;
 
 /* The problem for kernels that a node of the operator may be (kernels/problem.h). Which nodes are,

@@ -5,16 +5,19 @@
 static const char *const standard[] = {"entropy", "percentile", "minmax", "mse", NULL};
 static const char *const candidates[] = {"lp", "percentile:99.999", "aciq", "moving-average", NULL};
 
+static bool has_choice(const qb_methods *list, const qb_method_choice *choice) {
+    char wanted[QB_METHOD_TEXT], text[QB_METHOD_TEXT];
+    qb_method_text(choice, wanted, sizeof wanted);
+    for (int32_t i = 0; i < list->n; i++)
+        if (strcmp(qb_method_text(&list->choice[i], text, sizeof text), wanted) == 0) return true;
+    return false;
+}
+
 /* Adds a method unless it is there; silently none when there is no room. */
 static qb_status add(qb_ctx *cx, const char *text, qb_methods *list) {
     qb_method_choice choice;
     QB_TRY(qb_method_parse(cx, text, &choice));
-    bool room = list->n < QB_TABLE_METHODS;
-    for (int32_t i = 0; i < list->n; i++)
-        room = room && !(list->choice[i].method == choice.method &&
-                         list->choice[i].argument == choice.argument &&
-                         list->choice[i].variant == choice.variant);
-    if (room) list->choice[list->n++] = choice;
+    if (list->n < QB_TABLE_METHODS && !has_choice(list, &choice)) list->choice[list->n++] = choice;
     return QB_OK;
 }
 
@@ -36,7 +39,11 @@ static qb_status parse_list(qb_ctx *cx, const char *text, qb_methods *list) {
                            QB_TABLE_METHODS, QB_METHOD_TEXT - 1);
         memcpy(word, at, length);
         word[length] = '\0';
-        QB_TRY(qb_method_parse(cx, word, &list->choice[list->n++]));
+        qb_method_choice choice;
+        QB_TRY(qb_method_parse(cx, word, &choice));
+        if (has_choice(list, &choice))
+            return qb_fail(cx, QB_STATUS_USAGE, "--method %s: %s is given twice", text, word);
+        list->choice[list->n++] = choice;
         at += length + (at[length] == ',');
     }
     if (list->n > 0) return QB_OK;

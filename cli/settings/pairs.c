@@ -22,12 +22,28 @@ bool qb_pair_is(const qb_pair *pair, const char *name) {
            memcmp(pair->name, name, pair->name_length) == 0;
 }
 
-qb_status qb_pair_input(qb_ctx *cx, const char *option, const qb_pair *pair,
-                        const char *const *names, int32_t n, int32_t *index) {
+static int32_t index_of(const qb_pair *pair, const char *const *names, int32_t n) {
     int32_t i = n - 1;
     while (i >= 0 && !qb_pair_is(pair, names[i])) i--;
-    if (i < 0 && !pair->name && n == 1) i = 0;
+    return i < 0 && !pair->name && n == 1 ? 0 : i;
+}
+
+/* Does an element behind this one mean the same input? It would replace it. */
+static bool comes_again(const qb_pair *pair, const char *const *names, int32_t n, int32_t index) {
+    const char *rest = pair->value + pair->value_length;
+    qb_pair next;
+    if (*rest == ',') rest++;
+    while (qb_pair_next(&rest, &next))
+        if (index_of(&next, names, n) == index) return true;
+    return false;
+}
+
+qb_status qb_pair_input(qb_ctx *cx, const char *option, const qb_pair *pair,
+                        const char *const *names, int32_t n, int32_t *index) {
+    int32_t i = index_of(pair, names, n);
     *index = i;
+    if (i >= 0 && comes_again(pair, names, n, i))
+        return qb_fail(cx, QB_STATUS_USAGE, "--%s: input '%s' is given twice", option, names[i]);
     if (i >= 0) return QB_OK;
     qb_strbuf known = {0};
     char *text;

@@ -18,7 +18,7 @@ typedef struct qb_pair {
 bool qb_pair_next(const char **at, qb_pair *out);
 bool qb_pair_is(const qb_pair *pair, const char *name);
 /* Which of the inputs names[n] an element means; the only one needs no name. QB_STATUS_USAGE lists
- * them; `option` is for that message. */
+ * them, or says that an element behind it means the same one; `option` is for that message. */
 qb_status qb_pair_input(qb_ctx *cx, const char *option, const qb_pair *pair,
                         const char *const *names, int32_t n, int32_t *index);
 

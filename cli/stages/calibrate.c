@@ -55,6 +55,15 @@ qb_status qb_calibration_prepare(qb_ctx *cx, const qb_project *project,
     return QB_OK;
 }
 
+qb_status qb_calibration_check_samples(qb_ctx *cx, const qb_project *project,
+                                       const qb_calibrate_settings *settings, int64_t n) {
+    qb_methods list;
+    QB_TRY(qb_methods_parse(cx, methods_of(project, settings), n, &list));
+    for (int32_t i = 0; n > 0 && i < list.n; i++)
+        QB_TRY_WRAP(cx, qb_method_check_samples(cx, &list.choice[i], n, n), "calibrate");
+    return QB_OK;
+}
+
 /* The part of the data set that falls to this process, and its name in the table. Processes share
  * what the shard has. */
 void qb_calibration_take_share(const qb_calibrate_settings *s, qb_dataset *dataset,

@@ -11,6 +11,9 @@
  */
 qb_status qb_calibration_prepare(qb_ctx *cx, const qb_project *project,
                                  const qb_calibrate_settings *settings, qb_calib_options *out);
+/* Can each method that is asked for choose from so many samples? */
+qb_status qb_calibration_check_samples(qb_ctx *cx, const qb_project *project,
+                                       const qb_calibrate_settings *settings, int64_t n);
 /* The part of the data set that falls to this process, and its name in the table. */
 void qb_calibration_take_share(const qb_calibrate_settings *settings, qb_dataset *dataset,
                                qb_shards *shards);

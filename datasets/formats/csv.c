@@ -116,7 +116,9 @@ static qb_status find_root(table *t, const char *name) {
     const char *root = NULL;
     for (int k = 0; k < 2 && folder[k] && !root; k++)
         for (size_t i = 0; i < sizeof suffix / sizeof *suffix && !root; i++) {
-            char *path = qb_format(t->cx, "%s/%s%s", folder[k], name, suffix[i]);
+            char *bare = qb_path_join(t->cx, folder[k], name);
+            char *path = bare ? qb_format(t->cx, "%s%s", bare, suffix[i]) : NULL;
+            qb_free(bare);
             if (path && qb_path_exists(path) && !qb_path_is_dir(path)) {
                 root = qb_arena_strdup(t->cx, d->arena, folder[k]);
                 t->suffix = suffix[i];

@@ -83,6 +83,17 @@ static uint64_t most_of(const qb_problem *p, int32_t i) {
     return most < 1 ? 1 : (uint64_t)most;
 }
 
+/* The input before input i that is the same value, and has the same data in a run; -1. */
+static int32_t same_before(const trial *t, int32_t i) {
+    const qb_step *s = t->step;
+    const qb_value_layout *layouts = t->engine->layouts;
+    for (int32_t k = 0; k < i && s->in[i] >= 0; k++)
+        if (s->in[k] >= 0 && layouts[s->in[k]].value == layouts[s->in[i]].value && t->data[k] &&
+            t->in[k].dtype == t->in[i].dtype && qb_shape_equal(&t->in[k].shape, &t->in[i].shape))
+            return k;
+    return -1;
+}
+
 /* Row-major data for the reference; *there is where the kernel finds them in its own form. */
 static qb_status lower_input(trial *t, int32_t i, const void **there) {
     const qb_kernel *k = t->step->kernel;
@@ -92,6 +103,8 @@ static qb_status lower_input(trial *t, int32_t i, const void **there) {
     if (own->dtype == QB_DTYPE_NONE) return QB_OK;
     if (t->constant[i]) {
         t->data[i] = t->step->constants[i];
+    } else if (same_before(t, i) >= 0) {
+        t->data[i] = t->data[same_before(t, i)];
     } else {
         void *data = QB_NEW(t->cx, room(t, &t->in[i]));
         fill(t, &t->in[i], most_of(&k->problem, i), data);

@@ -118,6 +118,8 @@ static qb_status infer_attention(qb_ctx *cx, const qb_infer_args *args) {
     bool known = true, past_key = qb_infer_in(args, IN_PAST_KEY) != NULL;
     if (past_key != (qb_infer_in(args, IN_PAST_VALUE) != NULL))
         return qb_fail(cx, QB_STATUS_INVALID, "expected past_key and past_value together");
+    QB_TRY(qb_infer_floats(cx, args, IN_Q, IN_V));
+    QB_TRY(qb_infer_floats(cx, args, IN_PAST_KEY, IN_PAST_VALUE));
     for (int32_t i = 0; i < N_ATTENTION_IN; i++) {
         const qb_value *v = qb_infer_in(args, i);
         if (!v) continue;
@@ -325,6 +327,7 @@ static qb_status infer_rotary(qb_ctx *cx, const qb_infer_args *args) {
     const rotary_attrs *attrs = qb_infer_at(args)->attrs;
     const qb_value *x = qb_infer_in(args, 0);
     int32_t cache = qb_infer_in(args, 3) ? 2 : 3;
+    QB_TRY(qb_infer_floats(cx, args, 1, 2));
     QB_TRY(qb_infer_rank(cx, args, 0, 3, 4));
     QB_TRY(qb_infer_rank(cx, args, 1, cache, cache));
     QB_TRY(qb_infer_rank(cx, args, 2, cache, cache));

@@ -114,6 +114,9 @@ static qb_status infer_split(qb_ctx *cx, const qb_infer_args *args) {
     if (node->n_out > MAX_PARTS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected at most %d outputs, got %d", MAX_PARTS,
                        node->n_out);
+    if (attrs->num_outputs > 0 && attrs->num_outputs != node->n_out)
+        return qb_fail(cx, QB_STATUS_INVALID, "num_outputs: expected %d as there are, got %lld",
+                       (int)node->n_out, (long long)attrs->num_outputs);
     if (x->shape.rank < 0) return set_parts(cx, args, 0, NULL);
     QB_TRY(qb_axis_resolve(cx, attrs->axis, x->shape.rank, &axis));
     int64_t size = x->shape.dim[axis];

@@ -47,6 +47,16 @@ qb_status qb_infer_same_type(qb_ctx *cx, const qb_infer_args *args, int32_t i) {
                    qb_dtype_text(x->dtype), qb_dtype_text(y->dtype));
 }
 
+qb_status qb_infer_floats(qb_ctx *cx, const qb_infer_args *args, int32_t first, int32_t last) {
+    for (int32_t i = first; i <= last; i++) {
+        const qb_value *x = qb_infer_in(args, i);
+        if (x && x->dtype != QB_DTYPE_NONE && !qb_dtype_is_float(x->dtype))
+            return qb_fail(cx, QB_STATUS_INVALID, "input %d '%s': expected a float type, got %s", i,
+                           x->name, qb_dtype_text(x->dtype));
+    }
+    return QB_OK;
+}
+
 qb_status qb_infer_broadcast(qb_ctx *cx, const qb_infer_args *args) {
     const qb_node *node = qb_infer_at(args);
     const qb_value *first = qb_infer_in(args, 0);

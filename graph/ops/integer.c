@@ -333,5 +333,6 @@ static qb_status eval_dynamic(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(dynamic_quantize_linear, "DynamicQuantizeLinear", 11, 1, 1, 3, 0, NULL, FLOAT,
-             infer_dynamic, eval_dynamic, .types = "f32", .traits = QB_TRAIT_INTEGERS,
+             infer_dynamic, eval_dynamic, .types = "f32",
+             .traits = QB_TRAIT_INTEGERS | QB_TRAIT_ALL_OUTPUTS,
              .kernel = {QB_KIND_DYNAMIC_QUANTIZE});

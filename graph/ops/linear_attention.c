@@ -193,7 +193,8 @@ static qb_status eval_linear(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(linear_attention, "LinearAttention", 27, 3, 6, 2, sizeof(linear_attrs), linear_table,
-             FLOAT, infer_linear, eval_linear, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
+             FLOAT, infer_linear, eval_linear, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_WINDOW | QB_TRAIT_ALL_OUTPUTS);
 
 /* --- CausalConvWithState --------------------------------------------------------------------- */
 
@@ -265,4 +266,5 @@ static qb_status eval_causal(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(causal_conv, "CausalConvWithState", 27, 2, 4, 2, sizeof(causal_attrs), causal_table,
-             FLOAT, infer_causal, eval_causal, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
+             FLOAT, infer_causal, eval_causal, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_WINDOW | QB_TRAIT_ALL_OUTPUTS);

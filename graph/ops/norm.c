@@ -149,6 +149,7 @@ static qb_status infer_layer(qb_ctx *cx, const qb_infer_args *args) {
     const qb_norm_attrs *attrs = qb_infer_at(args)->attrs;
     const qb_value *x = qb_infer_in(args, 0);
     qb_shape statistics = x->shape;
+    QB_TRY(qb_infer_floats(cx, args, 1, 2));
     if (x->shape.rank >= 0) {
         int32_t axis;
         QB_TRY(qb_axis_resolve(cx, attrs->axis, x->shape.rank, &axis));

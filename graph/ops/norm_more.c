@@ -24,6 +24,7 @@ QB_ATTRS(mean_variance_attrs, QB_A_INTS(more_attrs, axes, "axes", 0, 0));
 static qb_status infer_group(qb_ctx *cx, const qb_infer_args *args) {
     const more_attrs *attrs = qb_infer_at(args)->attrs;
     const qb_value *x = qb_infer_in(args, 0);
+    QB_TRY(qb_infer_floats(cx, args, 1, 2));
     QB_TRY(qb_infer_rank(cx, args, 0, 2, QB_MAX_RANK));
     int64_t channels = x->shape.rank > 1 ? x->shape.dim[1] : QB_DIM_UNKNOWN;
     if (channels >= 0 && channels % attrs->num_groups != 0)
@@ -71,6 +72,7 @@ static qb_status infer_rms(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0), *scale = qb_infer_in(args, 1);
     int32_t axis;
     qb_shape both;
+    QB_TRY(qb_infer_floats(cx, args, 1, 1));
     if (x->shape.rank >= 0) QB_TRY(qb_axis_resolve(cx, attrs->axis, x->shape.rank, &axis));
     QB_TRY(qb_shape_broadcast(cx, &x->shape, &scale->shape, &both));
     if (qb_shape_known(&both) && qb_shape_known(&x->shape) && !qb_shape_equal(&both, &x->shape))

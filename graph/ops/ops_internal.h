@@ -84,6 +84,8 @@ qb_status qb_bound_none(qb_ctx *cx, const qb_infer_args *args);
 qb_status qb_infer_broadcast(qb_ctx *cx, const qb_infer_args *args);
 /* Input i must have the type of input 0 where both are known. */
 qb_status qb_infer_same_type(qb_ctx *cx, const qb_infer_args *args, int32_t i);
+/* Inputs first to last must be floats where they are there and known: eval reads them as such. */
+qb_status qb_infer_floats(qb_ctx *cx, const qb_infer_args *args, int32_t first, int32_t last);
 /* Input i must have rank `low` to `high` when its shape is known. */
 qb_status qb_infer_rank(qb_ctx *cx, const qb_infer_args *args, int32_t i, int32_t low,
                         int32_t high);

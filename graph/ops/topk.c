@@ -129,7 +129,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 
 QB_OP_SIMPLE(topk, "TopK", 7, 1, 2, 2, sizeof(topk_attrs), topk_table, FLOAT, infer_topk, eval_topk,
              .upgrade = upgrade_topk, .bound = bound_topk, .types = QB_TYPES_NUMBERS,
-             .traits = QB_TRAIT_AXIS, .kernel = {QB_KIND_ARG});
+             .traits = QB_TRAIT_AXIS | QB_TRAIT_ALL_OUTPUTS, .kernel = {QB_KIND_ARG});
 
 /* --- NonZero --------------------------------------------------------------------------------- */
 

@@ -99,6 +99,7 @@ static bool broadcast_to(const qb_graph *graph, int32_t a, int32_t b, const qb_s
     const qb_shape *x = &graph->values[a].shape, *y = &graph->values[b].shape;
     if (qb_shape_surely_equal(y, shape)) return true;
     if (!qb_shape_known(x) || !qb_shape_known(y) || !qb_shape_known(shape)) return false;
+    if (x->rank != shape->rank && y->rank != shape->rank) return false; /* leading ones count */
     for (int32_t i = 1; i <= shape->rank; i++) {
         const int64_t from_x = i <= x->rank ? x->dim[x->rank - i] : 1;
         const int64_t from_y = i <= y->rank ? y->dim[y->rank - i] : 1;

@@ -1,10 +1,11 @@
 #include "graph/passes_internal.h"
 
 /* Outputs nobody reads are left out where the operator allows that (Dropout's mask, MaxPool's
- * indices), so that other passes see the plain form. Split counts its outputs: all stay. */
+ * indices), so that other passes see the plain form. Split counts its outputs, and ONNX has no
+ * TopK without the indices: all stay. */
 static int32_t drop_outputs(qb_graph *graph, const qb_uses *uses, qb_node *node) {
     int32_t n = 0;
-    if (node->op->max_out == INT32_MAX) return 0;
+    if (node->op->max_out == INT32_MAX || qb_op_has(node->op, QB_TRAIT_ALL_OUTPUTS)) return 0;
     for (int32_t i = node->op->min_out; i < node->n_out; i++) {
         int32_t v = node->out[i];
         if (v < 0 || uses->n_users[v] > 0 || qb_graph_is_output(graph, v)) continue;

@@ -78,23 +78,24 @@ static qb_status append(const parts *p, const char *op, const int32_t *in, int32
     return qb_rewrite_append(p->rw, qb_op_find(op, ""), in, n_in, *out);
 }
 
-static qb_status squeeze(const parts *p, int32_t value, int32_t axis, int32_t *out) {
+/* `like`: the value of which this is a part. A Concat or view rounds to a scale of its own. */
+static qb_status squeeze(const parts *p, int32_t value, int32_t axis, int32_t like, int32_t *out) {
     const int64_t at = axis;
     const qb_shape rest = without(&p->rw->graph->values[value].shape, axis);
     int32_t in[2] = {value, -1};
     QB_TRY(qb_rewrite_int64s(p->rw, p->name, "_axis", &at, 1, &in[1]));
-    return append(p, "Squeeze", in, 2, value, &rest, out);
+    return append(p, "Squeeze", in, 2, like, &rest, out);
 }
 
 static qb_status slice(const parts *p, int32_t value, int32_t axis, int64_t first, int64_t n,
-                       int32_t *out) {
+                       int32_t like, int32_t *out) {
     const int64_t bounds[] = {first, first + n, axis};
     qb_shape shape = p->rw->graph->values[value].shape;
     shape.dim[axis] = n;
     int32_t in[4] = {value, -1, -1, -1};
     for (int32_t i = 0; i < 3; i++)
         QB_TRY(qb_rewrite_int64s(p->rw, p->name, "_bound", &bounds[i], 1, &in[1 + i]));
-    return append(p, "Slice", in, 4, value, &shape, out);
+    return append(p, "Slice", in, 4, like, &shape, out);
 }
 
 /* Part i of a value, without the dimension of the parts. */
@@ -105,10 +106,11 @@ static qb_status part(const parts *p, int32_t value, int64_t i, int32_t steps, i
     *out = value;
     if (axis < 0) return QB_OK;
     const qb_shape shape = graph->values[value].shape;
-    if (shape.dim[axis] == 1) return squeeze(p, value, axis, out);
-    if (node && is_stack(p, node, axis)) return squeeze(p, node->in[i], axis, out);
+    if (shape.dim[axis] == 1) return squeeze(p, value, axis, value, out);
+    if (node && is_stack(p, node, axis)) return squeeze(p, node->in[i], axis, value, out);
     if (node && is_taken_apart(p, node, axis))
-        return slice(p, node->in[0], axis, i * shape.dim[axis + 1], shape.dim[axis + 1], out);
+        return slice(p, node->in[0], axis, i * shape.dim[axis + 1], shape.dim[axis + 1], value,
+                     out);
     if (node && in_parts(p, value, qb_uses_sole_user(graph, &p->rw->uses, value), steps)) {
         const qb_op *op = node->op;
         const qb_shape rest = without(&shape, axis);
@@ -116,8 +118,8 @@ static qb_status part(const parts *p, int32_t value, int64_t i, int32_t steps, i
         for (int32_t k = 0; k < 2; k++) QB_TRY(part(p, in[k], i, steps - 1, &in[k]));
         return append(p, op->name, in, 2, value, &rest, out);
     }
-    QB_TRY(slice(p, value, axis, i, 1, out));
-    return squeeze(p, *out, axis, out);
+    QB_TRY(slice(p, value, axis, i, 1, value, out));
+    return squeeze(p, *out, axis, value, out);
 }
 
 /* The parts of x one by one become `out`, which node `index` writes. */

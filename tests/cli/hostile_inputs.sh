@@ -64,6 +64,8 @@ expect 0 "$QBENCH" inspect alone/model.onnx --json alone/model2.json
 rm -r alone
 refused 2 "--loadInputs: 'a:b' would replace 'image:x.bin'" \
     "$QBENCH" bench model.onnx "${short[@]}" --loadInputs image:x.bin --loadInputs a:b
+refused 2 "--shapes: input 'image' is given twice" "$QBENCH" bench model.onnx "${short[@]}" --shapes image:1x3x32x32,image:2x3x32x32
+refused 2 "--loadInputs: input 'image' is given twice" "$QBENCH" bench model.onnx "${short[@]}" --loadInputs image:in.bin,in.bin
 refused 2 '--json model.onnx: would' "$QBENCH" data doctor data --model model.onnx --json model.onnx
 refused 2 '-o model.calib.h5: would' "$QBENCH" calib export model.calib.h5 --format trt -o model.calib.h5
 refused 2 '--json model.calib.h5: would' "$QBENCH" calib show model.calib.h5 --json model.calib.h5
@@ -389,6 +391,10 @@ many="{'descr': '<f4', 'fortran_order': False, 'shape': (8000000, 3), }"
 npy many.npy "$many" 0
 truncate -s $((96000000 + $(stat -c %s many.npy))) many.npy
 expect 0 bash -c 'ulimit -t 4; exec "$@"' - "$QBENCH" calibrate tensors.onnx --data many.npy -n 4 -o many.calib.h5
+# What no calibration of them could do is said before they are read.
+refused 1 'moving-average:0.01 needs the extremes of each sample.* this calibration has 8000000' \
+    "$QBENCH" calibrate tensors.onnx --data many.npy --method moving-average
+refused 2 '--method mse,entropy,mse: mse is given twice' "$QBENCH" calibrate tensors.onnx --data many.npy --method mse,entropy,mse
 rm many.npy
 
 done_testing

@@ -3,9 +3,8 @@
  * which elements of the data each element of the result depends. A row that claims what a case
  * refutes fails, and so does one that lacks what all of its cases show.
  *
- * Not seen from here: QB_TRAIT_WINDOW is about work, and a missing IN_ORDER, CONVERT or CLASSES
- * only costs a chance.
- * ctest-timeout: 300 */
+ * Not seen from here: QB_TRAIT_WINDOW is about work, ALL_OUTPUTS about files, and a missing
+ * IN_ORDER, CONVERT or CLASSES only costs a chance. ctest-timeout: 300 */
 #include "op_text.h"
 
 #include <math.h>

@@ -177,6 +177,23 @@ static void overflows_are_no_errors(void **state) {
     maker_release(&m);
 }
 
+/* x + x and x * x with what follows them: both operands are one value. */
+static void values_that_are_read_twice_pass(void **state) {
+    (void)state;
+    maker m;
+    qb_engine *engine;
+    const qb_build_spec spec = {.threads = 1, .check = true};
+    maker_init(&m, 14);
+    const int32_t t = NODE(&m, "Tanh", "t", make_input(&m, "x", DIMS(2, 16, 5, 5)));
+    make_quantized(&m, t, 0.01f, 128);
+    make_output(&m, NODE(&m, "HardSigmoid", "y", NODE(&m, "Add", "twice", t, t)));
+    make_output(&m, NODE(&m, "Sigmoid", "z", NODE(&m, "Mul", "square", t, t)));
+    assert_ok(&m.cx, qb_engine_build(&m.cx, m.graph, &spec, &engine));
+    assert_int_equal(steps_with(engine, NULL, "is wrong here"), 0);
+    qb_engine_free(engine);
+    maker_release(&m);
+}
+
 static void small_tables_are_checked(void **state) {
     (void)state;
     for (int64_t rows = 1; rows < 4; rows++) {
@@ -195,9 +212,13 @@ static void small_tables_are_checked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_tactics_are_left_out), cmocka_unit_test(the_timing_cache_remembers),
-        cmocka_unit_test(wrong_fusions_are_named),    cmocka_unit_test(right_engines_pass),
-        cmocka_unit_test(small_tables_are_checked),   cmocka_unit_test(overflows_are_no_errors),
+        cmocka_unit_test(wrong_tactics_are_left_out),
+        cmocka_unit_test(the_timing_cache_remembers),
+        cmocka_unit_test(wrong_fusions_are_named),
+        cmocka_unit_test(right_engines_pass),
+        cmocka_unit_test(values_that_are_read_twice_pass),
+        cmocka_unit_test(small_tables_are_checked),
+        cmocka_unit_test(overflows_are_no_errors),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);

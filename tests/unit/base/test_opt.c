@@ -15,20 +15,21 @@ typedef struct options {
 } options;
 
 static const qb_opt table[] = {
-    {"quiet", 'q', QB_OPT_FLAG, offsetof(options, quiet), NULL, "no progress", 0, 0, 0},
-    {"verbose", 'v', QB_OPT_FLAG, offsetof(options, verbose), NULL, "more messages", 0, 0, 0},
-    {"samples", 'n', QB_OPT_INT, offsetof(options, samples), "N",
-     "images to read, and a text so long that it has to be broken into lines to stay readable", 1,
-     1000000, offsetof(options, samples_given)},
-    {"axis", 0, QB_OPT_INT, offsetof(options, axis), "N", NULL, 0, 0, 0},
-    {"max-drop", 0, QB_OPT_DOUBLE, offsetof(options, drop), "PERCENT", "allowed loss", 0, INFINITY,
-     0},
-    {"data", 'd', QB_OPT_STRING, offsetof(options, data), "FOLDER", "images", 0, 0, 0},
-    {"method", 'm', QB_OPT_LIST, offsetof(options, method), "NAME", "calibration method", 0, 0, 0},
-    {"shapes", 0, QB_OPT_STRING, offsetof(options, shapes), "NAME:AxB,...", "sizes", 0, 0, 0},
-    {"batches", 0, QB_OPT_STRING, offsetof(options, batches), "LIST", "sizes", 0, 0, 0},
-    {"no-color", 0, QB_OPT_FLAG, offsetof(options, verbose), NULL, "plain text", 0, 0, 0},
-    {"a-rather-long-option-name", 0, QB_OPT_STRING, offsetof(options, data), NULL, "x", 0, 0, 0},
+    QB_FLAG(options, "quiet", quiet, "no progress", .letter = 'q'),
+    QB_FLAG(options, "verbose", verbose, "more messages", .letter = 'v'),
+    QB_INT(
+        options, "samples", samples, "N", 1, 1000000,
+        "images to read, and a text so long that it has to be broken into lines to stay readable",
+        .letter = 'n', .given_offset = offsetof(options, samples_given)),
+    QB_INT(options, "axis", axis, "N", 0, 0, NULL),
+    QB_DOUBLE(options, "max-drop", drop, "PERCENT", 0, INFINITY, "allowed loss"),
+    QB_TEXT(options, "data", data, "FOLDER", "images", .letter = 'd'),
+    QB_LIST(options, "method", method, "NAME", "calibration method", .letter = 'm'),
+    QB_TEXT(options, "shapes", shapes, "NAME:AxB,...", "sizes"),
+    QB_TEXT(options, "batches", batches, "LIST", "sizes"),
+    QB_TEXT(options, "config", data, "FILE", "settings", .or_none = true),
+    QB_FLAG(options, "no-color", verbose, "plain text"),
+    QB_TEXT(options, "a-rather-long-option-name", data, NULL, "x"),
     {0},
 };
 
@@ -139,9 +140,8 @@ static void lists_gather_in_order(void **state) {
 
 static void values_may_look_odd(void **state) {
     fixture *f = *state;
-    assert_ok(&f->cx, parse(f, "--axis -1 --data= --max-drop 1e-3"));
+    assert_ok(&f->cx, parse(f, "--axis -1 --max-drop 1e-3"));
     assert_int_equal(f->o.axis, -1);
-    assert_string_equal(f->o.data, "");
     assert_float_equal(f->o.drop, 1e-3, 0);
     assert_ok(&f->cx, parse(f, "--data a=b"));
     assert_string_equal(f->o.data, "a=b");
@@ -155,6 +155,22 @@ static void values_may_look_odd(void **state) {
     assert_string_equal(f->o.data, "-");
     assert_ok(&f->cx, parse(f, "--axis 9223372036854775807"));
     assert_true(f->o.axis == INT64_MAX);
+}
+
+/* --data "$UNSET" */
+static void empty_texts_are_refused(void **state) {
+    fixture *f = *state;
+    for (int i = 0; i < 3; i++) {
+        const char *lines[] = {"--data=", "--method=", "--shapes=1 --a-rather-long-option-name="};
+        const char *texts[] = {"--data: expected FOLDER, got ''", "--method: expected NAME, got ''",
+                               "expected VALUE, got ''"};
+        assert_fails(&f->cx, parse(f, lines[i]), QB_STATUS_USAGE);
+        assert_message(&f->cx, texts[i]);
+    }
+    assert_fails(&f->cx, parse(f, "a.onnx  b.onnx"), QB_STATUS_USAGE);
+    assert_message(&f->cx, "argument 2 is empty");
+    assert_ok(&f->cx, parse(f, "--config="));
+    assert_string_equal(f->o.data, "");
 }
 
 static void forgotten_value_is_noticed(void **state) {
@@ -317,6 +333,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(command_without_arguments_refuses_them, setup),
     cmocka_unit_test_setup(lists_gather_in_order, setup),
     cmocka_unit_test_setup(values_may_look_odd, setup),
+    cmocka_unit_test_setup(empty_texts_are_refused, setup),
     cmocka_unit_test_setup(forgotten_value_is_noticed, setup),
     cmocka_unit_test_setup(whole_lists_are_given_once, setup),
     cmocka_unit_test_setup(bad_numbers_are_refused, setup),

@@ -264,11 +264,12 @@ static void parts_are_converted_where_several_are_taken(void **state) {
     }
 }
 
-/* A normalization reads quantized values through a view, where nobody else reads the view: no node
- * converts them. */
+/* A normalization reads quantized values through a view, where nobody else reads the view and it
+ * does not round to a scale of its own: no node converts them. */
 static void normalizations_read_moved_values(void **state) {
     (void)state;
-    for (int shared = 0; shared < 2; shared++) {
+    for (int form = 0; form < 3; form++) {
+        const bool shared = form == 1, rounded = form == 2;
         maker m;
         int32_t n;
         maker_init(&m, 11);
@@ -276,13 +277,16 @@ static void normalizations_read_moved_values(void **state) {
         make_quantized(&m, a, 0.01f, 128);
         const int32_t moved = NODE(&m, "Transpose", "moved", a);
         SET_INTS(&m, "perm", 0, 2, 1);
+        if (rounded) make_quantized(&m, moved, 0.1f, 3);
         make_output(&m,
                     NODE(&m, "LayerNormalization", "y", moved,
                          make_uniform(&m, "g", DIMS(6), 0.5, 2), make_random(&m, "b", DIMS(6))));
         if (shared) make_output(&m, NODE(&m, "Relu", "other", moved));
         assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, &n));
-        assert_int_equal(count_op(m.graph, "Identity"), shared);
-        assert_int_equal(m.graph->values[node_writing(&m, "y")->in[0]].q.n, !shared);
+        assert_int_equal(count_op(m.graph, "Identity"), shared || rounded);
+        const qb_qparams *q = &m.graph->values[node_writing(&m, "y")->in[0]].q;
+        assert_int_equal(q->n, !shared);
+        if (q->n) assert_float_equal(q->scale[0], rounded ? 0.1f : 0.01f, 0);
         maker_release(&m);
     }
 }

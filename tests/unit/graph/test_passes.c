@@ -66,9 +66,19 @@ static void dead_chains_and_unused_outputs_go(void **state) {
     maker_release(&m);
 }
 
-/* Split cuts into as many parts as it has outputs, read or not. */
+/* Split cuts into as many parts as it has outputs, read or not, and files have no TopK of one. */
 static void parts_that_nobody_reads_stay(void **state) {
     (void)state;
+    maker n;
+    maker_init(&n, 32);
+    int32_t both[2] = {NODE(&n, "TopK", "most", make_input(&n, "x", DIMS(2, 4)), INTS(&n, "k", 2)),
+                       qb_graph_add_value(&n.cx, n.graph, "places", QB_DTYPE_NONE, NULL)};
+    n.graph->nodes[n.graph->n_nodes - 1].out = both;
+    n.graph->nodes[n.graph->n_nodes - 1].n_out = 2;
+    make_output(&n, both[0]);
+    assert_int_equal(optimize(&n, NULL, TOLERANCE), 0);
+    assert_int_equal(node_writing(&n, "most")->n_out, 2);
+    maker_release(&n);
     maker m;
     maker_init(&m, 31);
     int32_t x = make_input(&m, "x", DIMS(2, 4)), outs[2];
@@ -300,6 +310,48 @@ static void repeated_elements_are_moved_before(void **state) {
     maker_release(&m);
 }
 
+/* An Expand that only adds dimensions of 1 gives the result its rank. */
+static void dimensions_that_an_expand_adds_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 19);
+    int32_t shape = INTS(&m, "shape", 1, 1, 3, 4);
+    int32_t a = NODE(&m, "Expand", "a", make_input(&m, "x", DIMS(3, 4)), shape);
+    make_output(&m, NODE(&m, "Mul", "y", a, make_scalar(&m, "half", 0.5)));
+    make_output(&m, NODE(&m, "Add", "z", a, make_random(&m, "row", DIMS(1, 4))));
+    optimize(&m, NULL, TOLERANCE);
+    expect_input(&m, "y", 0, "a");
+    expect_input(&m, "z", 0, "a");
+    maker_release(&m);
+}
+
+/* A Concat or a view that rounds to a scale of its own: each part does. */
+static void parts_are_rounded_as_all_of_them_were(void **state) {
+    (void)state;
+    for (int stacked = 0; stacked < 2; stacked++) {
+        maker m;
+        maker_init(&m, 36);
+        int32_t all = NODE(&m, "Relu", "x1", make_image(&m));
+        make_quantized(&m, all, 0.02f, 0);
+        const int32_t rows[] = {all, make_random(&m, "row", DIMS(1, 4, 6, 6))};
+        if (stacked) {
+            all = make_node(&m, "Concat", "all", 2, rows);
+            set_int(&m, "axis", 0);
+            m.graph->values[m.graph->inputs[0]].shape.dim[0] = 1;
+        } else {
+            all = NODE(&m, "Reshape", "all", all, INTS(&m, "sizes", 0, 2, 2, 6, 6));
+        }
+        make_quantized(&m, all, 0.1f, 100);
+        make_output(&m, NODE(&m, "ReduceSum", "y", all, INTS(&m, "axis", stacked ? 0 : 1)));
+        set_int(&m, "keepdims", 0);
+        assert_int_equal(optimize_unchecked(&m, "sum-of-parts"), 1);
+        const qb_node *sum = node_writing(&m, "y");
+        for (int side = 0; side < 2; side++)
+            assert_float_equal(m.graph->values[sum->in[side]].q.scale[0], 0.1f, 0);
+        maker_release(&m);
+    }
+}
+
 static void a_joint_transpose_sinks_below_its_users(void **state) {
     (void)state;
     maker m;
@@ -526,6 +578,8 @@ int main(void) {
         cmocka_unit_test(consecutive_transposes_merge_or_cancel),
         cmocka_unit_test(transposes_around_elementwise_nodes_cancel),
         cmocka_unit_test(repeated_elements_are_moved_before),
+        cmocka_unit_test(dimensions_that_an_expand_adds_stay),
+        cmocka_unit_test(parts_are_rounded_as_all_of_them_were),
         cmocka_unit_test(a_joint_transpose_sinks_below_its_users),
         cmocka_unit_test(transposes_that_are_needed_stay),
         cmocka_unit_test(functions_move_to_the_product_before_views),
