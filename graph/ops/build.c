@@ -204,9 +204,10 @@ static int32_t with_bias(qb_build *b, const qb_products *h, int32_t scores, int3
 static int32_t causal_bias(qb_build *b, const qb_products *h) {
     const int32_t zero = qb_build_int(b, 0), one = qb_build_int(b, 1);
     const int32_t queries = qb_build_dim(b, h->q, 2), keys = qb_build_dim(b, h->k, 2);
-    const int32_t first = QB_BUILD(b, "Sub", keys, queries);
+    const int32_t first = h->before >= 0 ? h->before : QB_BUILD(b, "Sub", keys, queries);
+    const int32_t end = h->before >= 0 ? QB_BUILD(b, "Add", first, queries) : keys;
     const int32_t rows =
-        QB_BUILD(b, "Unsqueeze", QB_BUILD(b, "Range", first, keys, one), QB_BUILD_INTS(b, 1));
+        QB_BUILD(b, "Unsqueeze", QB_BUILD(b, "Range", first, end, one), QB_BUILD_INTS(b, 1));
     const int32_t seen = QB_BUILD(b, "LessOrEqual", QB_BUILD(b, "Range", zero, keys, one), rows);
     const int32_t mask = QB_BUILD(b, "Where", seen, qb_build_float(b, h->q, 0.0f),
                                   qb_build_float(b, h->q, h->masked));
@@ -224,6 +225,8 @@ int32_t qb_build_attention(qb_build *b, const qb_products *h) {
     s = with_bias(b, h, s, h->bias[1], false);
     if (h->causal) s = with_bias(b, h, s, causal_bias(b, h), true);
     s = QB_BUILD(b, "Softmax", s);
+    if (h->none)
+        s = QB_BUILD(b, "Where", QB_BUILD(b, "IsNaN", s), qb_build_float(b, h->q, 0.0f), s);
     const int32_t y = QB_BUILD(b, "MatMul", s, h->v);
     if (h->heads == h->kv_heads) return y;
     return qb_build_reshape(b, y, 4, (int64_t[]){0, h->heads, -1, 0});

@@ -59,9 +59,10 @@ typedef struct qb_products {
     int32_t q, k, v; /* [batch, heads, length, size]; those of k and v may serve several of q */
     int64_t heads, kv_heads;
     int32_t bias[2]; /* the same for all heads; or for each of q's; added to scores; -1: none */
-    bool causal;     /* key j is seen by query i, whose place is i more than there are keys beyond
-                        the queries, where it is not behind it; else `masked` is added */
+    bool causal;     /* `masked` is added for keys behind a query, whose place is i + `before` */
+    int32_t before;  /* a whole number; -1: as many as there are keys beyond the queries */
     float masked;
+    bool none;     /* a query may see no key: it gets 0 */
     float scale;   /* NaN: 1 / sqrt(size) */
     float softcap; /* 0: none */
 } qb_products;

@@ -107,6 +107,7 @@ void qb_build_packed_attention(qb_build *b, int32_t packed, int64_t width,
                            .kv_heads = attrs->heads,
                            .bias = {mask_bias(b, a->mask, a->like, x[1], attrs->masked), a->bias},
                            .causal = attrs->unidirectional != 0,
+                           .before = -1,
                            .masked = attrs->masked,
                            .scale = scale_of(attrs)};
     qb_build_output(b, 0, qb_build_join_heads(b, qb_build_attention(b, &h)));
@@ -212,6 +213,7 @@ static qb_status upgrade_multi(qb_ctx *cx, qb_graph *graph, int32_t node, int32_
         .kv_heads = attrs->heads,
         .bias = {mask_bias(&b, in[MULTI_MASK], in[0], x[1], attrs->masked), in[MULTI_SCORES]},
         .causal = attrs->unidirectional != 0,
+        .before = -1,
         .masked = attrs->masked,
         .scale = scale_of(attrs)};
     qb_build_output(&b, 0, qb_build_join_heads(&b, qb_build_attention(&b, &h)));
@@ -333,6 +335,7 @@ static qb_status upgrade_group(qb_ctx *cx, qb_graph *graph, int32_t node, int32_
                            .kv_heads = attrs->kv_heads,
                            .bias = {-1, in[GROUP_SCORES]},
                            .causal = true,
+                           .before = -1,
                            .masked = -65504.0f, /* which halves have */
                            .scale = scale_of(attrs),
                            .softcap = attrs->softcap};

@@ -1,5 +1,5 @@
-/* Operators of onnxruntime that exist in files only: what takes their place gives what their
- * definition in other operators of ai.onnx gives. */
+/* Operators of onnxruntime that exist in files only, and Attention: what takes their place gives
+ * what their definition gives. */
 #include "op_text.h"
 
 #include <math.h>
@@ -380,6 +380,46 @@ static void shared_keys_and_turned_places(void **state) {
     }
 }
 
+/* The operator of ai.onnx in products, and by its definition. */
+static void attention_in_products(void **state) {
+    (void)state;
+    for (int k = 0; k < 32; k++) {
+        maker m;
+        begin(&m);
+        const bool causal = k & 1, shared = k & 2, past = k & 4, rows = k & 8, masked = k & 16;
+        const int kv = shared ? 2 : HEADS;
+        uint8_t seen[LENGTH * LENGTH];
+        int32_t in[6];
+        for (int i = 0; i < LENGTH * LENGTH; i++) seen[i] = i / LENGTH != 2 && i % 3 != 1;
+        for (int i = 0; i < 3; i++) {
+            const int n = i == 0 ? HEADS : kv;
+            in[i] = noise(&m, rows ? qb_shape_of(3, BATCH, LENGTH, n * SIZE)
+                                   : qb_shape_of(4, BATCH, n, LENGTH, SIZE));
+        }
+        in[3] = !masked  ? -1
+                : shared ? constant(&m, QB_DTYPE_BOOL, qb_shape_of(2, LENGTH, LENGTH), seen)
+                         : noise(&m, qb_shape_of(4, BATCH, HEADS, LENGTH, LENGTH));
+        for (int i = 4; i < 6; i++)
+            in[i] = past ? noise(&m, qb_shape_of(4, BATCH, kv, PAST, SIZE)) : -1;
+        int32_t y[2];
+        for (int i = 0; i < 2; i++) {
+            y[i] = node(&m, "Attention", "", past ? 6 : masked ? 4 : 3, in, 3);
+            set_int(&m, "is_causal", causal);
+            set_float(&m, "softcap", shared && past ? 1.5f : 0.0f);
+            if (rows) set_int(&m, "q_num_heads", HEADS);
+            if (rows) set_int(&m, "kv_num_heads", kv);
+            if (i == 0) assert_ok(&m.cx, read_last(&m));
+        }
+        /* a mask does not reach the cached keys; else all but the simplest is taken apart */
+        int32_t n = 0;
+        for (int32_t i = 0; i < m.graph->n_nodes; i++)
+            n += m.graph->nodes[i].op && strcmp(m.graph->nodes[i].op->name, "Attention") == 0;
+        const bool more = causal || shared || past;
+        assert_int_equal(n, more && !(masked && past) ? 1 : 2);
+        end(&m, y[0], 3, (int32_t[]){y[1], y[1] + 1, y[1] + 2});
+    }
+}
+
 static void turned_from_a_first_place(void **state) {
     (void)state;
     maker m;
@@ -552,6 +592,7 @@ int main(void) {
         cmocka_unit_test(many_heads),
         cmocka_unit_test(one_weight_for_all),
         cmocka_unit_test(shared_keys_and_turned_places),
+        cmocka_unit_test(attention_in_products),
         cmocka_unit_test(turned_from_a_first_place),
         cmocka_unit_test(weights_in_blocks),
         cmocka_unit_test(choices_and_means),
