@@ -85,10 +85,10 @@ typedef struct product_attrs {
 } product_attrs;
 
 /* Rows and columns in their places. */
-static int32_t turned(qb_build *b, int32_t x, bool turn) {
+static int32_t transposed(qb_build *b, int32_t x, bool swap) {
     const int32_t rank = qb_build_shape(b, x)->rank;
     int64_t perm[QB_MAX_RANK];
-    if (!turn) return x;
+    if (!swap) return x;
     if (rank < 2) {
         qb_build_refuse(b, "an operand whose number of dimensions is not known");
         return x;
@@ -104,13 +104,13 @@ static qb_status upgrade_matmul(qb_ctx *cx, qb_graph *graph, int32_t node, int32
     const product_attrs *attrs = graph->nodes[node].attrs;
     const float alpha = attrs->gemm.alpha, params[] = {attrs->act_alpha, attrs->act_beta};
     const char *activation = attrs->activation;
-    const bool turn_a = attrs->gemm.trans_a, turn_b = attrs->gemm.trans_b;
+    const bool swap_a = attrs->gemm.trans_a, swap_b = attrs->gemm.trans_b;
     const int32_t a = qb_build_in(&b, 0);
     (void)version;
     if (attrs->trans_batch_a || attrs->trans_batch_b)
         qb_build_refuse(&b, "attributes transBatchA and transBatchB: expected 0");
-    int32_t y =
-        QB_BUILD(&b, "MatMul", turned(&b, a, turn_a), turned(&b, qb_build_in(&b, 1), turn_b));
+    int32_t y = QB_BUILD(&b, "MatMul", transposed(&b, a, swap_a),
+                         transposed(&b, qb_build_in(&b, 1), swap_b));
     if (alpha != 1.0f) y = QB_BUILD(&b, "Mul", y, qb_build_float(&b, a, alpha));
     qb_build_output(&b, 0, activated(&b, y, activation, params, 2));
     return qb_build_end(&b);

@@ -131,7 +131,7 @@ static void activations(void **state) {
 
 static void products(void **state) {
     (void)state;
-    for (int k = 0; k < 4; k++) { /* bit 0: a turned, bit 1: b */
+    for (int k = 0; k < 4; k++) { /* bit 0: a transposed, bit 1: b */
         maker m;
         begin(&m);
         const int32_t a = noise(&m, k & 1 ? qb_shape_of(3, 2, 4, 3) : qb_shape_of(3, 2, 3, 4));
@@ -141,11 +141,11 @@ static void products(void **state) {
         set_int(&m, "transB", k >> 1);
         set_float(&m, "alpha", 0.5f);
         assert_ok(&m.cx, read_last(&m));
-        static const int64_t turn[] = {0, 2, 1};
+        static const int64_t swap[] = {0, 2, 1};
         int32_t left = a, right = b;
         if (k & 1) {
             left = NODE(&m, "Transpose", a);
-            *(qb_ints *)attr(&m, "perm") = (qb_ints){3, turn};
+            *(qb_ints *)attr(&m, "perm") = (qb_ints){3, swap};
         }
         if (k & 2) right = NODE(&m, "Transpose", b);
         const int32_t z = NODE(&m, "Mul", NODE(&m, "MatMul", left, right), number(&m, 0.5f));
@@ -338,7 +338,7 @@ static void one_weight_for_all(void **state) {
     }
 }
 
-static void shared_keys_and_turned_places(void **state) {
+static void shared_keys_and_rotated_places(void **state) {
     (void)state;
     for (int k = 0; k < 4; k++) { /* bit 0: past keys, bit 1: all in one tensor */
         maker m;
@@ -420,7 +420,7 @@ static void attention_in_products(void **state) {
     }
 }
 
-static void turned_from_a_first_place(void **state) {
+static void rotated_from_a_first_place(void **state) {
     (void)state;
     maker m;
     begin(&m);
@@ -591,9 +591,9 @@ int main(void) {
         cmocka_unit_test(rows_of_words_places_and_segments),
         cmocka_unit_test(many_heads),
         cmocka_unit_test(one_weight_for_all),
-        cmocka_unit_test(shared_keys_and_turned_places),
+        cmocka_unit_test(shared_keys_and_rotated_places),
         cmocka_unit_test(attention_in_products),
-        cmocka_unit_test(turned_from_a_first_place),
+        cmocka_unit_test(rotated_from_a_first_place),
         cmocka_unit_test(weights_in_blocks),
         cmocka_unit_test(choices_and_means),
         cmocka_unit_test(products_quantize_their_data),
