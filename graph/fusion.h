@@ -115,6 +115,9 @@ qb_status qb_keep_inner(qb_ctx *cx, qb_graph *graph);
 /* Products of 8-bit integers with a cast, dynamic scales and a bias behind them, each read by the
  * next alone, become one MatMulIntegerToFloat. What vanishes is as below. Shapes must be known. */
 qb_status qb_fuse_integers(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+/* Convolutions of 8-bit integers behind a cast, and Q/DQ pairs of 16 bits, become operators on
+ * floats. Shapes must be known. */
+qb_status qb_fuse_floats(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
 /* ScatterND of known indices that count through a box becomes the updates with padding around them
  * where the box is, and the data elsewhere (Pad and Where); the updates alone where the box is all

@@ -17,6 +17,36 @@ static bool is_integer(const qb_value *v) {
     return v->q.n == 0 && (v->dtype == QB_DTYPE_S32 || v->dtype == QB_DTYPE_S64);
 }
 
+/* What a Cast reads or writes beside numbers: other types, whose numbers a float has. */
+static bool is_of_other_type(const qb_value *v) {
+    switch (v->dtype) {
+    case QB_DTYPE_F16:
+    case QB_DTYPE_BF16:
+    case QB_DTYPE_U8:
+    case QB_DTYPE_S8:
+    case QB_DTYPE_U16:
+    case QB_DTYPE_S16: return v->q.n == 0;
+    default: return is_integer(v);
+    }
+}
+
+static bool is_real(const qb_value *v) {
+    return v->dtype == QB_DTYPE_F32 || qb_dtype_is_16bit_float(v->dtype);
+}
+
+/* The function of a Cast. Integers that become smaller ones keep their low bits, which floats do
+ * not know. */
+static qb_function cast_of(const qb_value *in, const qb_value *out) {
+    if (!(is_number(in) || is_of_other_type(in)) || !(is_number(out) || is_of_other_type(out)))
+        return QB_FUNCTION_NONE;
+    if (out->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_TRUTH;
+    if (is_real(out) || out->q.n > 0 || in->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_COPY;
+    if (is_real(in)) return QB_FUNCTION_TRUNCATE;
+    return is_integer(out) && qb_dtype_size(in->dtype) < qb_dtype_size(out->dtype)
+               ? QB_FUNCTION_COPY
+               : QB_FUNCTION_NONE;
+}
+
 /* Does the node compute in integers, from integers and conditions? A cast from or to another type
  * is not of these. */
 static bool is_of_integers(const qb_graph *graph, const qb_node *node) {
@@ -41,21 +71,18 @@ static qb_function function_of(const qb_graph *graph, const qb_node *node) {
     if (f == QB_FUNCTION_NONE || f == QB_FUNCTION_MODULO || node->n_out < 1 || node->out[0] < 0)
         return QB_FUNCTION_NONE;
     const qb_value *out = &graph->values[node->out[0]];
-    const bool casts = f == QB_FUNCTION_COPY;
-    if (casts && qb_node_is_view(node) && qb_qparams_same(&graph->values[node->in[0]].q, &out->q))
-        return QB_FUNCTION_NONE; /* its data's memory */
+    if (f == QB_FUNCTION_COPY) {
+        const qb_value *in = &graph->values[node->in[0]];
+        return qb_node_is_view(node) && qb_qparams_same(&in->q, &out->q) ? QB_FUNCTION_NONE
+                                                                         : cast_of(in, out);
+    } /* a view is its data's memory */
     if (node->op->max_in == INT32_MAX && node->n_in != qb_function_arguments(f))
         return QB_FUNCTION_NONE; /* any number of inputs */
-    if (node->n_in > qb_function_arguments(f) || !(is_number(out) || (casts && is_integer(out))))
-        return QB_FUNCTION_NONE;
+    if (node->n_in > qb_function_arguments(f) || !is_number(out)) return QB_FUNCTION_NONE;
     for (int32_t i = 0; i < node->n_in; i++) {
         const qb_value *v = node->in[i] < 0 ? NULL : &graph->values[node->in[i]];
-        if (!v && f != QB_FUNCTION_CLIP) return QB_FUNCTION_NONE;
-        if (v && !is_number(v) && !(casts && is_integer(v))) return QB_FUNCTION_NONE;
+        if (v ? !is_number(v) : f != QB_FUNCTION_CLIP) return QB_FUNCTION_NONE;
     }
-    if (casts && out->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_TRUTH;
-    if (casts && is_integer(out) && graph->values[node->in[0]].dtype == QB_DTYPE_F32)
-        return QB_FUNCTION_TRUNCATE;
     if (f == QB_FUNCTION_GELU && strcmp(qb_node_string(node, "approximate", "none"), "tanh") == 0)
         return QB_FUNCTION_GELU_TANH;
     return f;

@@ -2,9 +2,12 @@
  *
  *   Cast(MatMulInteger(a, b, a_zero, b_zero)) * (a_scale * b_scale) [+ bias]
  *
- * becomes one MatMulIntegerToFloat, with the same bits. */
+ * becomes one MatMulIntegerToFloat, with the same bits. Its weight has no zero points, for these
+ * are taken off where 8 bits with a sign hold what is left. */
 #include "graph/fusion.h"
+#include "graph/graph_internal.h"
 #include "graph/passes_internal.h"
+#include "kernels/ref.h"
 
 typedef struct scaled {
     int32_t product, cast, scales; /* nodes */
@@ -26,19 +29,40 @@ static bool is_by_column(const qb_graph *graph, int32_t value, int64_t columns, 
            (shape->rank > 0 && n == columns && shape->dim[shape->rank - 1] == columns);
 }
 
-/* Weights of two dimensions without a zero point but 0. */
-static bool is_plain_weight(const qb_graph *graph, const qb_node *product) {
-    const qb_value *b = &graph->values[product->in[1]];
-    const int32_t zero = qb_node_in(product, 3);
-    if (!qb_value_is_const(graph, product->in[1]) || b->dtype != QB_DTYPE_S8 || b->q.n > 0 ||
-        b->shape.rank != 2)
+/* Element i of a weight [rows, columns] less its zero point, of which there may be one a column. */
+static int32_t centred(const qb_value *b, const qb_value *zero, int64_t i) {
+    const int64_t zeros = zero ? qb_shape_count(&zero->shape) : 0;
+    const int64_t at = zeros > 1 ? i % zeros : 0;
+    const double less = zeros > 0 ? qb_number_get(zero->dtype, zero->data, at) : 0.0;
+    return (int32_t)(qb_number_get(b->dtype, b->data, i) - less);
+}
+
+/* Weights of two dimensions that less their zero points have 8 bits with a sign. */
+static bool is_centred_s8(const qb_graph *graph, int32_t weight, int32_t zero_point) {
+    const qb_value *b = &graph->values[weight];
+    const qb_value *zero = zero_point < 0 ? NULL : &graph->values[zero_point];
+    if (!b->data || (b->dtype != QB_DTYPE_S8 && b->dtype != QB_DTYPE_U8) || b->q.n > 0 ||
+        b->shape.rank != 2 || (zero && !zero->data))
         return false;
-    if (zero < 0) return true;
-    const int8_t *code = graph->values[zero].data;
-    const int64_t n = qb_shape_count(&graph->values[zero].shape);
-    for (int64_t i = 0; code && i < n; i++)
-        if (code[i] != 0) return false;
-    return code != NULL;
+    const int64_t zeros = zero ? qb_shape_count(&zero->shape) : 1;
+    if (zeros != 1 && zeros != b->shape.dim[1]) return false;
+    for (int64_t i = 0, n = qb_shape_count(&b->shape); i < n; i++)
+        if (centred(b, zero, i) < INT8_MIN || centred(b, zero, i) > INT8_MAX) return false;
+    return true;
+}
+
+/* Such a weight without zero points. */
+static qb_status centre(qb_rewrite *rw, int32_t weight, int32_t zero_point, int32_t *out) {
+    qb_graph *graph = rw->graph;
+    const qb_value b = graph->values[weight];
+    const qb_value *zero = zero_point < 0 ? NULL : &graph->values[zero_point];
+    const qb_value by = zero ? *zero : (qb_value){0};
+    const char *name = QB_NEW(rw->cx, qb_arena_format(rw->cx, graph->arena, "%s_s8", b.name));
+    int8_t *data =
+        QB_NEW(rw->cx, qb_graph_new_constant(rw->cx, graph, name, QB_DTYPE_S8, &b.shape, out));
+    for (int64_t i = 0, n = qb_shape_count(&b.shape); i < n; i++)
+        data[i] = (int8_t)centred(&b, zero ? &by : NULL, i);
+    return QB_OK;
 }
 
 /* The scale of the data, and that of the weight. */
@@ -64,8 +88,9 @@ static bool find_product(const qb_rewrite *rw, const qb_node *mul, int32_t i, sc
     if (s->cast < 0 || !qb_value_is_plain(graph, mul->in[i])) return false;
     const int32_t sums = graph->nodes[s->cast].in[0];
     s->product = is_inner(rw, sums) ? qb_rewrite_from(rw, sums, "MatMulInteger") : -1;
-    if (s->product < 0 || !is_plain_weight(graph, &graph->nodes[s->product])) return false;
-    const int64_t columns = graph->values[graph->nodes[s->product].in[1]].shape.dim[1];
+    const qb_node *product = s->product < 0 ? NULL : &graph->nodes[s->product];
+    if (!product || !is_centred_s8(graph, product->in[1], qb_node_in(product, 3))) return false;
+    const int64_t columns = graph->values[product->in[1]].shape.dim[1];
     return qb_shape_surely_equal(&graph->values[mul->out[0]].shape, &graph->values[sums].shape) &&
            find_scales(rw, mul->in[1 - i], columns, s);
 }
@@ -87,7 +112,7 @@ static int32_t find_end(const qb_rewrite *rw, int32_t mul, scaled *s) {
     return add;
 }
 
-static qb_status match(qb_rewrite *rw, int32_t index) {
+static qb_status match_scaled(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *mul = &graph->nodes[index];
     scaled s;
@@ -95,9 +120,12 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!find_product(rw, mul, 0, &s) && !find_product(rw, mul, 1, &s)) return QB_OK;
     const int32_t end = find_end(rw, index, &s), out = graph->nodes[end].out[0];
     const int32_t scales = graph->nodes[s.scales].out[0];
+    int32_t weight;
+    QB_TRY(centre(rw, graph->nodes[s.product].in[1], qb_node_in(&graph->nodes[s.product], 3),
+                  &weight));
     const qb_node *product = &graph->nodes[s.product];
-    const int32_t in[] = {
-        product->in[0], product->in[1], s.a_scale, s.b_scale, qb_node_in(product, 2), -1, s.bias};
+    const int32_t in[] = {product->in[0],         weight, s.a_scale, s.b_scale,
+                          qb_node_in(product, 2), -1,     s.bias};
     const bool shared = !is_inner(rw, scales);
     qb_rewrite_kill(rw, s.cast);
     qb_rewrite_kill(rw, s.product);
@@ -106,6 +134,26 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     qb_rewrite_changed(rw);
     return qb_rewrite_node(rw, end, qb_op_find("MatMulIntegerToFloat", "com.microsoft"), in,
                            s.bias < 0 ? 5 : 7, out);
+}
+
+/* A product with scales that the file has as one. */
+static qb_status match_zero(qb_rewrite *rw, int32_t index) {
+    const qb_node *node = &rw->graph->nodes[index];
+    const int32_t zero = qb_node_in(node, 5), bias = qb_node_in(node, 6);
+    int32_t weight;
+    if (zero < 0 || !is_centred_s8(rw->graph, node->in[1], zero)) return QB_OK;
+    QB_TRY(centre(rw, node->in[1], zero, &weight));
+    node = &rw->graph->nodes[index];
+    const int32_t in[] = {node->in[0],         weight, node->in[2], node->in[3],
+                          qb_node_in(node, 4), -1,     bias};
+    QB_TRY(qb_rewrite_inputs(rw, index, in, bias < 0 ? 5 : 7));
+    return qb_rewrite_changed(rw);
+}
+
+static qb_status match(qb_rewrite *rw, int32_t index) {
+    const qb_op *op = rw->graph->nodes[index].op;
+    return op == qb_op_find("MatMulIntegerToFloat", "com.microsoft") ? match_zero(rw, index)
+                                                                     : match_scaled(rw, index);
 }
 
 qb_status qb_fuse_integers(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {

@@ -220,10 +220,13 @@ static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem 
         if (!linear && centred && y->dim[d] % x->dim[d] != 0) return false;
     }
     if (linear && corners) p->resize = cubic ? QB_RESIZE_CUBIC_CORNERS : QB_RESIZE_LINEAR_CORNERS;
-    if (linear) return centred || corners;
+    const bool asymmetric = strcmp(transform, "asymmetric") == 0;
+    if (linear && !cubic && asymmetric) p->resize = QB_RESIZE_LINEAR_ASYMMETRIC;
+    if (linear) return centred || corners || (asymmetric && !cubic);
     if (strcmp(mode, "nearest") != 0) return false;
-    return centred ? strcmp(rounding, "round_prefer_floor") == 0
-                   : strcmp(transform, "asymmetric") == 0 && strcmp(rounding, "floor") == 0;
+    /* with whole factors no centre lies between two pixels */
+    return centred ? strncmp(rounding, "round_prefer_", 13) == 0
+                   : asymmetric && strcmp(rounding, "floor") == 0;
 }
 
 static bool lower_recurrent(const qb_graph *graph, const qb_node *node, qb_problem *p) {

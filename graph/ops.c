@@ -17,11 +17,11 @@ static const qb_op *const all_ops[] = {
 const qb_op *qb_op_find(const char *name, const char *domain) {
     if (strcmp(domain, "ai.onnx") == 0) domain = "";
     int32_t low = 0, high = N_OPS;
-    while (low < high) { /* the rows are sorted by name */
+    while (low < high) { /* the rows are sorted by name, then by domain */
         int32_t middle = low + (high - low) / 2;
         int order = strcmp(all_ops[middle]->name, name);
-        if (order == 0)
-            return strcmp(all_ops[middle]->domain, domain) == 0 ? all_ops[middle] : NULL;
+        if (order == 0) order = strcmp(all_ops[middle]->domain, domain);
+        if (order == 0) return all_ops[middle];
         if (order < 0)
             low = middle + 1;
         else

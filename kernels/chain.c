@@ -25,10 +25,16 @@ static bool is_integer(const qb_desc *desc) {
 }
 
 bool qb_chain_type(const qb_desc *desc) {
-    const bool quantized = desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8;
-    if (quantized) return desc->q.n == 1;
-    return desc->q.n == 0 &&
-           (desc->dtype == QB_DTYPE_F32 || desc->dtype == QB_DTYPE_F16 || is_integer(desc));
+    switch (desc->dtype) {
+    case QB_DTYPE_U8:
+    case QB_DTYPE_S8: return desc->q.n <= 1;
+    case QB_DTYPE_U16:
+    case QB_DTYPE_S16:
+    case QB_DTYPE_F16:
+    case QB_DTYPE_BF16:
+    case QB_DTYPE_F32: return desc->q.n == 0;
+    default: return is_integer(desc);
+    }
 }
 
 static bool broadcasts(const qb_shape *from, const qb_shape *to) {

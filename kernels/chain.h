@@ -59,9 +59,9 @@ typedef struct qb_chain {
 int32_t qb_function_arguments(qb_function function);
 /* Has kernels/integers.def the function? */
 bool qb_function_of_integers(qb_function function);
-/* Can a step read or write this type? Reals (a device's also in f16), 8-bit values with one scale,
- * and without scales conditions and integers of 32 and 64 bits, which are made floats (and results
- * integers again). */
+/* Can a step read or write this type? Reals (also in 16 bits), 8-bit values with one scale, and
+ * without scales conditions and integers but those unsigned ones of 32 and 64 bits, which are made
+ * floats (and results integers again). Devices take fewer. */
 bool qb_chain_type(const qb_desc *desc);
 /* Are registers and types in order, and do the inputs broadcast to the output? */
 bool qb_chain_valid(const qb_problem *p);

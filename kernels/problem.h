@@ -147,6 +147,7 @@ typedef enum qb_binary_kind {
  *   NEAREST  floor(o in / out)
  *   LINEAR   (o + 0.5) in / out - 0.5, clamped to the image, between its two neighbours
  *   LINEAR_CORNERS   o (in - 1) / (out - 1), the same otherwise
+ *   LINEAR_ASYMMETRIC   o in / out, the same otherwise
  *   CUBIC, CUBIC_CORNERS   where LINEAR and LINEAR_CORNERS lie, but not clamped, between its four
  *            neighbours by Keys' convolution with a = -0.75; beyond the image its border repeats
  * Integers without scales are computed as floats, whose fractions go. */
@@ -155,7 +156,8 @@ typedef enum qb_resize_kind {
     QB_RESIZE_LINEAR,
     QB_RESIZE_LINEAR_CORNERS,
     QB_RESIZE_CUBIC,
-    QB_RESIZE_CUBIC_CORNERS
+    QB_RESIZE_CUBIC_CORNERS,
+    QB_RESIZE_LINEAR_ASYMMETRIC
 } qb_resize_kind;
 
 /* As ONNX's Reduce operators, in reals. */

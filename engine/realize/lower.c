@@ -220,7 +220,7 @@ static qb_status fuse_nodes(qb_lowering *b) {
     if (device) return QB_OK;
     QB_TRY(qb_fuse_integers(b->cx, b->graph, &n));
     if (n > 0) qb_debug(b->cx, "products of integers with their scales: %d", (int)n);
-    return QB_OK;
+    return b->spec->float_type == QB_DTYPE_F32 ? qb_fuse_floats(b->cx, b->graph, &n) : QB_OK;
 }
 
 /* Elementwise operators as single steps, where nobody looks at what lies between; on a device also

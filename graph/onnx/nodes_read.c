@@ -115,7 +115,7 @@ static qb_status constant_tensor(qb_ctx *cx, qb_onnx_reader *reader, const char 
     void *data = qb_graph_new_constant(cx, reader->graph, name, tensor.dtype, &tensor.shape, &id);
     if (!data) return cx->code;
     QB_TRY_WRAP(cx, qb_onnx_tensor_fill(cx, &tensor, data), "attribute value");
-    return QB_OK;
+    return qb_onnx_note_packed(cx, reader, name, &tensor);
 }
 
 static qb_status read_constant(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodeProto *proto) {
@@ -279,6 +279,10 @@ static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
         snprintf(why, sizeof why, "older than opset %d, the first that is read", (int)op->since);
         return add_reason(cx, reader, index, proto, why);
     }
+    if (strcmp(op->name, "QuantizeLinear") == 0 && proto->n_input > 2 &&
+        qb_names_find(&reader->packed, proto->input[2]) >= 0)
+        return add_reason(cx, reader, index, proto,
+                          "it rounds to fewer than 8 bits, which constants alone may have");
     *out = op;
     return QB_OK;
 }

@@ -86,6 +86,7 @@ typedef struct qb_onnx_tensor {
     qb_dtype dtype;
     qb_shape shape;
     size_t bytes; /* in memory */
+    int bits;     /* of an element in the file, where several lie in a byte; else 0 */
 } qb_onnx_tensor;
 
 /* Reads type and shape and checks them against the data at hand. `proto` and `raw` are set. */
@@ -98,6 +99,11 @@ qb_status qb_onnx_tensor_fill(qb_ctx *cx, const qb_onnx_tensor *tensor, void *ou
  * frees tensor->proto with qb_wire_free, also on failure. */
 qb_status qb_onnx_tensor_unpack(qb_ctx *cx, qb_externals *externals, qb_span bytes,
                                 qb_onnx_tensor *tensor);
+
+/* Puts the name of such a constant aside. */
+struct qb_onnx_reader;
+qb_status qb_onnx_note_packed(qb_ctx *cx, struct qb_onnx_reader *reader, const char *name,
+                              const qb_onnx_tensor *tensor);
 
 /* --- reading nodes --------------------------------------------------------------------------- */
 
@@ -141,6 +147,7 @@ typedef struct qb_onnx_reader {
     qb_externals externals;
     qb_onnx_reason reason[QB_ONNX_MAX_REASONS];
     int32_t n_reasons, n_more; /* more: nodes whose reason found no place */
+    qb_names packed;           /* constants of fewer than 8 bits, which have 8 in memory */
     int32_t *file_node; /* by node of the graph: its index in `node`; -1: made by an upgrade */
     size_t file_nodes;
 } qb_onnx_reader;

@@ -1,6 +1,6 @@
 /* QuantizeLinear and DequantizeLinear nodes become quantization parameters of values.
  *
- *   float constant -> Q            the integers it yields, as a constant
+ *   float constant -> Q [-> Clip]  the integers it yields, as a constant
  *   integer constant -> DQ         a quantized constant, which takes the name of DQ's output
  *   x -> Q -> DQ -> users          x is quantized and keeps its name, when nobody else sees x
  *   x -> Q -> DQ -> users, x -> others
@@ -24,7 +24,7 @@ typedef struct folder {
     bool *input;
     bool *shared;   /* [n_values] known to have users that see it unquantized */
     int32_t *alias; /* [n_values] the value that takes this one's place, or -1 */
-    const qb_op *quantize, *dequantize, *identity;
+    const qb_op *quantize, *dequantize, *identity, *clip;
 } folder;
 
 /* --- parameters
@@ -144,6 +144,35 @@ static qb_status quantize_constant(qb_ctx *cx, folder *f, int32_t index) {
     out->shape = x->shape;
     out->data = data;
     out->bytes = (size_t)n * qb_dtype_size(dtype);
+    qb_graph_kill_node(graph, index);
+    return QB_OK;
+}
+
+/* The integers between bounds, as quantizers for few bits write them. */
+static qb_status clip_constant(qb_ctx *cx, folder *f, int32_t index) {
+    qb_graph *graph = f->graph;
+    const qb_node *node = &graph->nodes[index];
+    const qb_value *x = input_of(graph, node, 0);
+    if (!x || !x->data || x->q.n || (x->dtype != QB_DTYPE_U8 && x->dtype != QB_DTYPE_S8) ||
+        node->out[0] < 0)
+        return QB_OK;
+    int32_t bound[2] = {INT32_MIN, INT32_MAX};
+    for (int32_t i = 0; i < 2; i++) {
+        const qb_value *b = input_of(graph, node, i + 1);
+        if (b && (!b->data || b->dtype != x->dtype)) return QB_OK;
+        if (b) bound[i] = zero_at(b, 0);
+    }
+    const int64_t n = qb_shape_count(&x->shape);
+    void *data = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n, 1));
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t v = zero_at(x, i), low = v < bound[0] ? bound[0] : v;
+        store(data, x->dtype, i, low > bound[1] ? bound[1] : low);
+    }
+    qb_value *out = &graph->values[node->out[0]];
+    out->dtype = x->dtype;
+    out->shape = x->shape;
+    out->data = data;
+    out->bytes = (size_t)n;
     qb_graph_kill_node(graph, index);
     return QB_OK;
 }
@@ -346,6 +375,7 @@ static qb_status fold(qb_ctx *cx, folder *f) {
     qb_graph *graph = f->graph;
     for (int32_t i = 0; i < graph->n_nodes; i++) { /* producers come first: Q, then its DQ */
         if (is_live(graph, i, f->quantize)) QB_TRY(quantize_constant(cx, f, i));
+        if (is_live(graph, i, f->clip)) QB_TRY(clip_constant(cx, f, i));
         if (is_live(graph, i, f->dequantize)) QB_TRY(dequantize_constant(cx, f, i));
     }
     for (int32_t i = 0; i < graph->n_nodes; i++)
@@ -358,7 +388,8 @@ qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph) {
     folder f = {.graph = graph,
                 .quantize = qb_op_find("QuantizeLinear", ""),
                 .dequantize = qb_op_find("DequantizeLinear", ""),
-                .identity = qb_op_find("Identity", "")};
+                .identity = qb_op_find("Identity", ""),
+                .clip = qb_op_find("Clip", "")};
     size_t n = (size_t)graph->n_values;
     qb_status status = QB_OK;
     QB_GO(qb_uses_build(cx, graph, &f.uses));

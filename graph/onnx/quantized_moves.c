@@ -9,7 +9,8 @@
  *
  * with the same integers, for Q(DQ(c)) is c. The reader then folds all of them. What asks for the
  * order of integers alone (ArgMax, TopK) asks for that of the numbers; what takes means of them
- * (Resize between pixels) rounds those of the numbers instead of cutting off, half a step apart. */
+ * (Resize between pixels) rounds those of the numbers instead of cutting off, half a step apart.
+ * Bounds of a Clip, as quantizers for few bits write it, are numbers of the same steps. */
 #include <math.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ typedef struct mover {
     const qb_op *quantize, *dequantize;
 } mover;
 
+static bool is_clip(const qb_node *node) { return node->op->kernel.act == QB_ACT_CLIP; }
+
 /* Does an element of the outputs come from the data, or from a filling that is given, or lies
  * between such? Or is it the place of one? */
 static bool only_moves(const qb_node *node) {
@@ -32,7 +35,8 @@ static bool only_moves(const qb_node *node) {
     if (node->op->kernel.kind == QB_KIND_PAD)
         return qb_node_in(node, 2) >= 0 ||
                strcmp(qb_node_string(node, "mode", "constant"), "constant") != 0;
-    if (node->op->kernel.kind == QB_KIND_RESIZE || node->op->kernel.kind == QB_KIND_ARG)
+    if (node->op->kernel.kind == QB_KIND_RESIZE || node->op->kernel.kind == QB_KIND_ARG ||
+        is_clip(node))
         return true;
     return node->op->qrule == QB_QRULE_SAME_SCALE && !node->op->of_plugin;
 }
@@ -40,7 +44,7 @@ static bool only_moves(const qb_node *node) {
 /* Inputs that hold integers with the parameters of the data. */
 static bool is_data(const qb_node *node, int32_t i) {
     return i == 0 || node->op->max_in == INT32_MAX ||
-           (i == 2 && node->op->kernel.kind == QB_KIND_PAD);
+           (i == 2 && node->op->kernel.kind == QB_KIND_PAD) || is_clip(node);
 }
 
 /* Outputs that do: places are behind them. */
@@ -93,7 +97,8 @@ static void take_from_ends(mover *m) {
     const qb_graph *graph = m->graph;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
-        if (!only_moves(node) || !is_8_bit_constant(graph, node->in[0]) || node->out[0] < 0)
+        if (!only_moves(node) || is_clip(node) /* folded as it is */ ||
+            !is_8_bit_constant(graph, node->in[0]) || node->out[0] < 0)
             continue;
         for (int32_t k = 0; k < m->uses.n_users[node->out[0]]; k++) {
             const int32_t user = m->uses.users[node->out[0]][k];

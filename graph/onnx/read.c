@@ -106,6 +106,7 @@ static qb_status add_initializer(qb_ctx *cx, qb_onnx_reader *reader, size_t inde
     data = qb_graph_new_constant(cx, reader->graph, name, tensor.dtype, &tensor.shape, &id);
     if (!data) QB_GO(cx->code);
     QB_GO(qb_onnx_tensor_fill(cx, &tensor, data));
+    QB_GO(qb_onnx_note_packed(cx, reader, name, &tensor));
 out:
     if (status != QB_OK) qb_wrap(cx, "initializer %zu '%.80s'", index, name);
     qb_wire_free((ProtobufCMessage *)tensor.proto);

@@ -42,9 +42,48 @@ static qb_status check_once(qb_ctx *cx, const qb_onnx_tensor *tensor) {
                    raw ? "raw_data" : field, outside ? "a file" : field);
 }
 
+/* Types of fewer bits, the first element in the low ones; in memory each has a byte. */
+static int bits_of(int type, qb_dtype *dtype) {
+    static const struct {
+        int type, bits;
+        qb_dtype dtype;
+    } packed[] = {
+        {21, 4, QB_DTYPE_U8}, {22, 4, QB_DTYPE_S8}, {25, 2, QB_DTYPE_U8}, {26, 2, QB_DTYPE_S8}};
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        if (packed[i].type != type) continue;
+        *dtype = packed[i].dtype;
+        return packed[i].bits;
+    }
+    return 0;
+}
+
+/* Bytes that the elements have in the file. */
+static size_t stored_bytes(const qb_onnx_tensor *tensor) {
+    const size_t in_byte = tensor->bits ? 8 / (size_t)tensor->bits : 1;
+    return tensor->bytes / in_byte + (tensor->bytes % in_byte != 0);
+}
+
+static void unpack_bits(const qb_onnx_tensor *tensor, uint8_t *out) {
+    const int bits = tensor->bits, in_byte = 8 / bits, sign = 1 << (bits - 1);
+    for (size_t i = 0; i < tensor->bytes; i++) {
+        const size_t at = i / (size_t)in_byte;
+        const int byte = tensor->has_raw ? tensor->raw.data[at] : tensor->proto->int32_data[at];
+        const int v = byte >> ((int)(i % (size_t)in_byte) * bits) & ((1 << bits) - 1);
+        out[i] = (uint8_t)(tensor->dtype == QB_DTYPE_S8 && (v & sign) ? v - 2 * sign : v);
+    }
+}
+
+qb_status qb_onnx_note_packed(qb_ctx *cx, struct qb_onnx_reader *reader, const char *name,
+                              const qb_onnx_tensor *tensor) {
+    if (!tensor->bits || qb_names_find(&reader->packed, name) >= 0) return QB_OK;
+    const char *copy = QB_NEW(cx, qb_arena_strdup(cx, reader->graph->arena, name));
+    return qb_names_put(cx, reader->graph->arena, &reader->packed, copy, 0);
+}
+
 qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tensor *tensor) {
     const Onnx__TensorProto *proto = tensor->proto;
     tensor->dtype = qb_dtype_from_onnx(proto->data_type);
+    tensor->bits = bits_of(proto->data_type, &tensor->dtype);
     if (tensor->dtype == QB_DTYPE_NONE)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "element type %d is not supported",
                        proto->data_type);
@@ -58,21 +97,22 @@ qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tens
     QB_TRY(check_once(cx, tensor));
     if (proto->data_location == 1) {
         tensor->has_raw = true;
-        QB_TRY(qb_external_take(cx, externals, proto, tensor->bytes, &tensor->raw));
+        QB_TRY(qb_external_take(cx, externals, proto, stored_bytes(tensor), &tensor->raw));
     }
     if (tensor->raw.size == 0 && tensor->bytes) tensor->has_raw = false; /* set, but empty */
     if (tensor->has_raw || proto->data_location == 1) {
-        if (tensor->raw.size != tensor->bytes)
+        if (tensor->raw.size != stored_bytes(tensor))
             return qb_fail(cx, QB_STATUS_FORMAT, "shape %s of %s: expected %zu bytes, got %zu",
-                           shape, qb_dtype_text(tensor->dtype), tensor->bytes, tensor->raw.size);
+                           shape, qb_dtype_text(tensor->dtype), stored_bytes(tensor),
+                           tensor->raw.size);
         return QB_OK;
     }
     const char *field;
     size_t count = typed_count(proto, tensor->dtype, &field);
-    if (count != tensor->bytes / qb_dtype_size(tensor->dtype))
+    const size_t expected = stored_bytes(tensor) / qb_dtype_size(tensor->dtype);
+    if (count != expected)
         return qb_fail(cx, QB_STATUS_FORMAT, "shape %s of %s: expected %zu elements in %s, got %zu",
-                       shape, qb_dtype_text(tensor->dtype),
-                       tensor->bytes / qb_dtype_size(tensor->dtype), field, count);
+                       shape, qb_dtype_text(tensor->dtype), expected, field, count);
     return QB_OK;
 }
 
@@ -99,6 +139,10 @@ static qb_status fill_narrow(qb_ctx *cx, const qb_onnx_tensor *tensor, void *out
 qb_status qb_onnx_tensor_fill(qb_ctx *cx, const qb_onnx_tensor *tensor, void *out) {
     const Onnx__TensorProto *proto = tensor->proto;
     if (!tensor->bytes) return QB_OK;
+    if (tensor->bits) {
+        unpack_bits(tensor, out);
+        return QB_OK;
+    }
     if (tensor->has_raw) {
         memcpy(out, tensor->raw.data, tensor->bytes);
         if (tensor->dtype == QB_DTYPE_BOOL)

@@ -1,7 +1,7 @@
 /* Attention (opset 23 to 25) and RotaryEmbedding. */
 #include <math.h>
 
-#include "ops_internal.h"
+#include "build_internal.h"
 
 typedef struct attention_attrs {
     int64_t is_causal, q_num_heads, kv_num_heads, qk_matmul_output_mode, softmax_precision;
@@ -310,9 +310,83 @@ static qb_status eval_attention(qb_ctx *cx, const qb_node *node, const qb_tensor
     return QB_OK;
 }
 
+/* --- in products -------------------------------------------------------------------------------
+ */
+
+/* What kernels of an Attention do not know and products do: causal order, keys for several heads of
+ * queries, cached ones, a cap, masks of conditions. */
+static bool is_better_apart(const qb_build *b, const attention_attrs *attrs, int64_t n_heads,
+                            int64_t kv_heads) {
+    const int32_t mask = qb_build_in(b, IN_MASK);
+    const qb_shape *shape = qb_build_shape(b, mask), *k = qb_build_shape(b, qb_build_in(b, IN_K));
+    const bool past = qb_build_in(b, IN_PAST_KEY) >= 0;
+    const bool conditions = mask >= 0 && b->graph->values[mask].dtype == QB_DTYPE_BOOL;
+    const bool more =
+        attrs->is_causal || attrs->softcap > 0.0f || n_heads != kv_heads || past || conditions;
+    const int64_t keys = k->dim[k->rank == 3 ? 1 : 2];
+    const int64_t width = shape->rank > 0 ? shape->dim[shape->rank - 1] : QB_DIM_UNKNOWN;
+    const bool whole = mask < 0 || width == 1 || (width != -1 && width == keys && !past);
+    return more && whole && n_heads > 0 && kv_heads > 0 && qb_build_in(b, IN_LENGTHS) < 0 &&
+           attrs->left_window_size < 0 && attrs->right_window_size < 0 && !qb_build_wants(b, 3) &&
+           attrs->softmax_precision == 0;
+}
+
+/* Of a mask of conditions what is added. */
+static int32_t added(qb_build *b, int32_t mask, int32_t like) {
+    if (mask < 0 || b->graph->values[mask].dtype != QB_DTYPE_BOOL) return mask;
+    return QB_BUILD(b, "Where", mask, qb_build_float(b, like, 0.0f),
+                    qb_build_float(b, like, -INFINITY));
+}
+
+static int32_t with_past(qb_build *b, int32_t past, int32_t x) {
+    if (past < 0) return x;
+    x = QB_BUILD(b, "Concat", past, x);
+    qb_build_set_int(b, "axis", 2);
+    return x;
+}
+
+static qb_status upgrade_attention(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
+    qb_build b = {cx, graph, node, QB_OK};
+    const attention_attrs *attrs = graph->nodes[node].attrs;
+    const int32_t in[] = {qb_build_in(&b, IN_Q), qb_build_in(&b, IN_K), qb_build_in(&b, IN_V)};
+    const int32_t past = qb_build_in(&b, IN_PAST_KEY), mask = qb_build_in(&b, IN_MASK);
+    const qb_shape q = *qb_build_shape(&b, in[IN_Q]), k = *qb_build_shape(&b, in[IN_K]);
+    int64_t n_heads = attrs->q_num_heads, kv_heads = attrs->kv_num_heads;
+    int32_t x[3];
+    (void)version;
+    if (q.rank == 4 && k.rank == 4) n_heads = q.dim[1], kv_heads = k.dim[1];
+    if ((q.rank != 3 && q.rank != 4) || k.rank != q.rank ||
+        qb_build_shape(&b, in[IN_V])->rank != q.rank ||
+        !is_better_apart(&b, attrs, n_heads, kv_heads))
+        return QB_OK;
+    const bool rows = q.rank == 3;
+    for (int i = 0; i < 3; i++)
+        x[i] = rows ? qb_build_split_heads(&b, in[i], i == 0 ? n_heads : kv_heads) : in[i];
+    x[IN_K] = with_past(&b, past, x[IN_K]);
+    x[IN_V] = with_past(&b, qb_build_in(&b, IN_PAST_VALUE), x[IN_V]);
+    const qb_products h = {.q = x[IN_Q],
+                           .k = x[IN_K],
+                           .v = x[IN_V],
+                           .heads = n_heads,
+                           .kv_heads = kv_heads,
+                           .bias = {-1, added(&b, mask, in[IN_Q])},
+                           .causal = attrs->is_causal != 0,
+                           .before = past >= 0 ? qb_build_dim(&b, past, 2) : qb_build_int(&b, 0),
+                           .masked = -INFINITY,
+                           .none = mask >= 0,
+                           .scale = attrs->scale,
+                           .softcap = attrs->softcap};
+    const int32_t y = qb_build_attention(&b, &h);
+    qb_build_output(&b, 0, rows ? qb_build_join_heads(&b, y) : y);
+    qb_build_output(&b, 1, x[IN_K]);
+    qb_build_output(&b, 2, x[IN_V]);
+    return qb_build_end(&b);
+}
+
 QB_OP_SIMPLE(attention, "Attention", 23, 3, 7, 4, sizeof(attention_attrs), attention_table, FLOAT,
-             infer_attention, eval_attention, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW, .kernel = {QB_KIND_ATTENTION});
+             infer_attention, eval_attention, .upgrade = upgrade_attention,
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+             .kernel = {QB_KIND_ATTENTION});
 
 /* --- RotaryEmbedding ------------------------------------------------------------------------- */
 

@@ -127,7 +127,8 @@ static qb_status eval_matmul_scaled(qb_ctx *cx, const qb_node *node, const qb_te
 
 QB_OP(matmul_integer_to_float, "MatMulIntegerToFloat", "com.microsoft", 1, 4, 7, 1, 0, NULL, FLOAT,
       infer_matmul_scaled, eval_matmul_scaled, .weight_input = -1, .types = QB_TYPES_QUANTIZED,
-      .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS, .kernel = {QB_KIND_MATMUL_SCALED});
+      .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS, .upgrade = qb_scaled_product_upgrade,
+      .kernel = {QB_KIND_MATMUL_SCALED});
 QB_OP_SIMPLE(matmul_integer, "MatMulInteger", 10, 2, 4, 1, 0, NULL, FLOAT, infer_matmul_integer,
              eval_matmul_integer, .types = QB_TYPES_QUANTIZED,
              .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS, .kernel = {QB_KIND_MATMUL_INTEGER});

@@ -255,6 +255,8 @@ qb_status qb_node_detach_output(qb_ctx *cx, qb_graph *graph, int32_t node, const
 /* QLinearConv and QLinearMatMul with constant parameters become Q/DQ form. */
 qb_status qb_qlinear_conv_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version);
 qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version);
+/* The same of MatMulIntegerToFloat. */
+qb_status qb_scaled_product_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version);
 
 /* --- descriptors ------------------------------------------------------------------------------ */
 

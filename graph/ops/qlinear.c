@@ -6,7 +6,7 @@
  * their own arithmetic otherwise; those of com.microsoft exist in files only. */
 #include <math.h>
 
-#include "ops_internal.h"
+#include "build_internal.h"
 
 /* A quantized input: value, scale and zero point (-1: none). */
 typedef struct source {
@@ -134,6 +134,31 @@ qb_status qb_qlinear_matmul_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, i
     return become(cx, graph, node, in, 2, y_scale, y_zero);
 }
 
+/* Inputs: a, b, their scales, their zero points, a bias. What has the scale of its data stays. */
+qb_status qb_scaled_product_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
+    const qb_node *n = &graph->nodes[node];
+    (void)version;
+    const source a = {input_at(n, 0), input_at(n, 2), input_at(n, 4)};
+    const source b = {input_at(n, 1), input_at(n, 3), input_at(n, 5)};
+    const int32_t bias = input_at(n, 6);
+    const int64_t many = sound_scales_of(graph, b.scale);
+    int32_t in[2], fresh, old;
+    if (sound_scales_of(graph, a.scale) != 1 || many < 1 || !all_constant(graph, n, 4, 5) ||
+        (many > 1 && graph->values[b.value].shape.rank < 2))
+        return QB_OK;
+    QB_TRY(dequantize(cx, graph, a, 1, &in[0]));
+    QB_TRY(dequantize(cx, graph, b, -1, &in[1]));
+    if (bias >= 0) {
+        QB_TRY(qb_node_detach_output(cx, graph, node, "real", &fresh, &old));
+        const int32_t sum[] = {fresh, bias};
+        if (qb_graph_add_node(cx, graph, qb_op_find("Add", ""), "", sum, 2, &old, 1) < 0)
+            return cx->code;
+    }
+    QB_TRY(qb_node_inputs_set(cx, graph, node, in, 2));
+    graph->nodes[node].op = qb_op_find("MatMul", "");
+    return QB_OK;
+}
+
 QB_ATTRS(gemm_attrs, QB_A_FLOAT(qb_gemm_attrs, alpha, "alpha", 1.0f),
          QB_A_FLOAT(qb_gemm_attrs, beta, "beta", 1.0f),
          QB_A_INT(qb_gemm_attrs, trans_a, "transA", 0, 0, 1),
@@ -231,22 +256,29 @@ static qb_status upgrade_concat(qb_ctx *cx, qb_graph *graph, int32_t node, int32
     return become(cx, graph, node, in, n, y_scale, y_zero);
 }
 
-/* Nothing is left of these after reading. */
-static qb_status infer_rewritten(qb_ctx *cx, const qb_infer_args *args) {
-    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s is for reading only",
-                   qb_infer_at(args)->op->name);
+/* Inputs: a condition, two values with parameters, the output's parameters. */
+static qb_status upgrade_where(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
+    const qb_node *n = &graph->nodes[node];
+    (void)version;
+    source a = source_at(n, 1), b = source_at(n, 4);
+    int32_t y_scale = input_at(n, 7), y_zero = input_at(n, 8), in[3] = {n->in[0]};
+    QB_TRY(dequantize(cx, graph, a, 1, &in[1]));
+    QB_TRY(dequantize(cx, graph, b, 1, &in[2]));
+    return become(cx, graph, node, in, 3, y_scale, y_zero);
 }
 
-static qb_status eval_rewritten(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                qb_tensor *out) {
-    (void)in, (void)out;
-    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s is for reading only", node->op->name);
+QB_ATTRS(mean_attrs, QB_A_OLD_INTS(qb_reduce_attrs, axes, "axes"),
+         QB_A_INT(qb_reduce_attrs, keepdims, "keepdims", 1, 0, 1));
+
+static qb_status upgrade_mean(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
+    qb_reduce_attrs *attrs = graph->nodes[node].attrs;
+    QB_TRY(upgrade_unary(cx, graph, node, version));
+    return qb_node_axes_to_input(cx, graph, node, &attrs->axes, 1);
 }
 
 #define FILE_ONLY(SYMBOL, NAME, LOW, HIGH, SIZE, ATTRS, UPGRADE)                                   \
-    QB_OP(SYMBOL, NAME, "com.microsoft", 1, LOW, HIGH, 1, SIZE, ATTRS, FLOAT, infer_rewritten,     \
-          eval_rewritten, .weight_input = -1, .upgrade = UPGRADE, .types = QB_TYPES_QUANTIZED,     \
-          .traits = QB_TRAIT_INTEGERS)
+    QB_OP_OF_FILES(SYMBOL, NAME, "com.microsoft", LOW, HIGH, 1, SIZE, ATTRS, UPGRADE,              \
+                   .types = QB_TYPES_QUANTIZED, .traits = QB_TRAIT_INTEGERS)
 
 FILE_ONLY(qgemm, "QGemm", 2, 9, sizeof(qb_gemm_attrs), gemm_attrs, upgrade_gemm);
 FILE_ONLY(qlinear_add, "QLinearAdd", 2, 8, 0, NULL, upgrade_binary);
@@ -262,3 +294,6 @@ FILE_ONLY(qlinear_mul, "QLinearMul", 2, 8, 0, NULL, upgrade_binary);
 FILE_ONLY(qlinear_sigmoid, "QLinearSigmoid", 2, 5, 0, NULL, upgrade_unary);
 FILE_ONLY(qlinear_softmax, "QLinearSoftmax", 5, 5, sizeof(softmax_attrs), softmax_table,
           upgrade_softmax);
+FILE_ONLY(qlinear_reduce_mean, "QLinearReduceMean", 5, 5, sizeof(qb_reduce_attrs), mean_attrs,
+          upgrade_mean);
+FILE_ONLY(qlinear_where, "QLinearWhere", 9, 9, 0, NULL, upgrade_where);

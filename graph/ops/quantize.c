@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/vector_loop.h"
-#include "ops_internal.h"
+#include "build_internal.h"
 
 typedef struct quantize_attrs {
     int64_t axis, block_size, output_dtype, saturate, precision;
@@ -245,3 +245,11 @@ QB_OP_SIMPLE(quantize_linear, "QuantizeLinear", 10, 2, 3, 1, sizeof(quantize_att
 QB_OP_SIMPLE(dequantize_linear, "DequantizeLinear", 10, 2, 3, 1, sizeof(quantize_attrs),
              dequantize_table, FLOAT, infer_dequantize, eval_dequantize,
              .types = "u8, s8, u16, s16, s32", .traits = QB_TRAIT_ITEMWISE);
+
+/* onnxruntime had 16 bits, and more types of scales, before ai.onnx. */
+QB_OP_OF_FILES(ms_quantize_linear, "QuantizeLinear", "com.microsoft", 2, 3, 1,
+               sizeof(quantize_attrs), quantize_table, qb_rename_upgrade,
+               .types = "f16, bf16, f32, s32", .traits = QB_TRAIT_INTEGERS);
+QB_OP_OF_FILES(ms_dequantize_linear, "DequantizeLinear", "com.microsoft", 2, 3, 1,
+               sizeof(quantize_attrs), dequantize_table, qb_rename_upgrade,
+               .types = "u8, s8, u16, s16, s32");

@@ -349,7 +349,6 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 static bool layout_supported(const qb_desc *desc) {
     const int32_t rank = desc->shape.rank;
-    if (desc->dtype == QB_DTYPE_F16) return false;
     if (desc->layout == QB_LAYOUT_ROW) return desc->channel_total == 0 || rank >= 2;
     return desc->layout == QB_LAYOUT_NHWC && rank >= 3 && rank <= 5;
 }

@@ -263,13 +263,42 @@ QB_LOOP(load_s8, (const int8_t *from, float scale, int32_t zero, int64_t n, floa
     for (int64_t i = 0; i < n; i++) to[i] = scale * (float)(from[i] - zero);
 }
 
+/* The exponents of a half are 112 less; the smallest ones are numbers of steps of 2^-24. */
+INLINE of_f16(uint16_t half) {
+    const uint32_t size = half & 0x7fffu, bits = size << 13;
+    const float normal = of_bits(bits + (112u << 23)), small = (float)(int32_t)size * 0x1p-24f;
+    const float value = size < 0x400u ? small : normal;
+    const float most = of_bits(bits | 0x7f800000u); /* infinity, NaN */
+    return of_bits(bits_of(size < 0x7c00u ? value : most) | (uint32_t)(half & 0x8000u) << 16);
+}
+
+/* To the nearest, ties to even. Adding 1/2 leaves the number of steps of 2^-24 in the low bits. */
+static inline __attribute__((always_inline)) uint16_t f16_of(float v) {
+    const uint32_t bits = bits_of(v), size = bits & 0x7fffffffu;
+    const uint32_t small = bits_of(of_bits(size) + 0.5f) - 0x3f000000u;
+    const uint32_t normal = (size - (112u << 23) + 0xfffu + (size >> 13 & 1u)) >> 13;
+    const uint32_t finite = size < 0x38800000u ? small : normal;  /* 2^-14 */
+    const uint32_t most = size > 0x7f800000u ? 0x7e00u : 0x7c00u; /* NaN, infinity */
+    return (uint16_t)((size < 0x477ff000u ? finite : most) | (bits >> 16 & 0x8000u)); /* 65520 */
+}
+
+/* A NaN stays one. */
+static inline __attribute__((always_inline)) uint16_t bf16_of(float v) {
+    const uint32_t bits = bits_of(v), rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+    return (uint16_t)((v != v ? bits | 0x400000u : rounded) >> 16);
+}
+
 #define LOAD(NAME, T, VALUE)                                                                       \
     QB_LOOP(load_##NAME, (const T *from, int64_t n, float *to), (from, n, to)) {                   \
         for (int64_t i = 0; i < n; i++) to[i] = VALUE;                                             \
     }
 LOAD(bool, uint8_t, from[i] ? 1.0f : 0.0f)
+LOAD(u16, uint16_t, (float)from[i])
+LOAD(s16, int16_t, (float)from[i])
 LOAD(s32, int32_t, (float)from[i])
 LOAD(s64, int64_t, (float)from[i])
+LOAD(f16, uint16_t, of_f16(from[i]))
+LOAD(bf16, uint16_t, of_bits((uint32_t)from[i] << 16))
 
 void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, int64_t n,
                    float *to) {
@@ -278,7 +307,11 @@ void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, 
     case QB_DTYPE_U8: load_u8(from, scale, zero, n, to); return;
     case QB_DTYPE_S8: load_s8(from, scale, zero, n, to); return;
     case QB_DTYPE_BOOL: load_bool(from, n, to); return;
+    case QB_DTYPE_U16: load_u16(from, n, to); return;
+    case QB_DTYPE_S16: load_s16(from, n, to); return;
     case QB_DTYPE_S32: load_s32(from, n, to); return;
+    case QB_DTYPE_F16: load_f16(from, n, to); return;
+    case QB_DTYPE_BF16: load_bf16(from, n, to); return;
     default: load_s64(from, n, to);
     }
 }
@@ -291,6 +324,14 @@ void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, 
 #define SATURATED(T, LOW, HIGH, LIMIT)                                                             \
     from[i] != from[i] ? 0 : from[i] >= LIMIT ? HIGH : from[i] < -LIMIT ? LOW : (T)from[i]
 STORE(bool, uint8_t, from[i] != 0.0f)
+#define SATURATED_SMALL(LOW, HIGH)                                                                 \
+    (int32_t)(from[i] == from[i] ? fast_clip(from[i], LOW, HIGH) : 0.0f)
+STORE(u8, uint8_t, (uint8_t)SATURATED_SMALL(0, UINT8_MAX))
+STORE(s8, int8_t, (int8_t)SATURATED_SMALL(INT8_MIN, INT8_MAX))
+STORE(u16, uint16_t, (uint16_t)SATURATED_SMALL(0, UINT16_MAX))
+STORE(s16, int16_t, (int16_t)SATURATED_SMALL(INT16_MIN, INT16_MAX))
+STORE(f16, uint16_t, f16_of(from[i]))
+STORE(bf16, uint16_t, bf16_of(from[i]))
 STORE(s32, int32_t, SATURATED(int32_t, INT32_MIN, INT32_MAX, 0x1p31f))
 STORE(s64, int64_t, SATURATED(int64_t, INT64_MIN, INT64_MAX, 0x1p63f))
 
@@ -298,6 +339,12 @@ void qb_chain_store(qb_dtype dtype, const float *from, int64_t n, void *to) {
     switch (dtype) {
     case QB_DTYPE_F32: memcpy(to, from, (size_t)n * sizeof *from); return;
     case QB_DTYPE_BOOL: store_bool(from, n, to); return;
+    case QB_DTYPE_U8: store_u8(from, n, to); return;
+    case QB_DTYPE_S8: store_s8(from, n, to); return;
+    case QB_DTYPE_U16: store_u16(from, n, to); return;
+    case QB_DTYPE_S16: store_s16(from, n, to); return;
+    case QB_DTYPE_F16: store_f16(from, n, to); return;
+    case QB_DTYPE_BF16: store_bf16(from, n, to); return;
     case QB_DTYPE_S32: store_s32(from, n, to); return;
     default: store_s64(from, n, to);
     }

@@ -254,6 +254,7 @@ static tap tap_of(qb_resize_kind kind, int64_t in, int64_t out, int64_t o) {
     double at = ((double)o + 0.5) * (double)in / (double)out - 0.5;
     tap t = {.part = {1.0f}};
     if (kind == QB_RESIZE_NEAREST) at = (double)(o * in / out);
+    if (kind == QB_RESIZE_LINEAR_ASYMMETRIC) at = (double)o * (double)in / (double)out;
     if (ends) at = out > 1 ? (double)o * (double)(in - 1) / (double)(out - 1) : 0.0;
     if (!is_cubic(kind)) at = fmin(fmax(at, 0.0), (double)(in - 1));
     const double low = floor(at);

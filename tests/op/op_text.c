@@ -170,6 +170,7 @@ static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index) {
 
 qb_status evaluate_graph(qb_ctx *cx, qb_graph *graph) {
     QB_TRY(qb_graph_sort(cx, graph));
-    for (int32_t i = 0; i < graph->n_nodes; i++) QB_TRY(evaluate_node(cx, graph, i));
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op) QB_TRY(evaluate_node(cx, graph, i));
     return QB_OK;
 }

@@ -105,12 +105,14 @@ static void give_codes(qb_rng *rng, random_case *c, qb_desc *desc, int32_t i) {
 }
 
 static void give_type(qb_rng *rng, random_case *c, int32_t i) {
-    static const qb_dtype others[] = {QB_DTYPE_BOOL, QB_DTYPE_S32, QB_DTYPE_S64};
+    static const qb_dtype others[] = {QB_DTYPE_BOOL, QB_DTYPE_S32,  QB_DTYPE_S64,
+                                      QB_DTYPE_F16,  QB_DTYPE_BF16, QB_DTYPE_U8,
+                                      QB_DTYPE_S8,   QB_DTYPE_U16,  QB_DTYPE_S16};
     c->in[i].dtype = QB_DTYPE_F32;
     if (random_chance(rng, 45))
         give_codes(rng, c, &c->in[i], i);
-    else if (random_chance(rng, 15))
-        c->in[i].dtype = others[random_between(rng, 0, 2)];
+    else if (random_chance(rng, 25))
+        c->in[i].dtype = others[random_between(rng, 0, 8)];
 }
 
 /* Some dimensions are repeated, some in front are left out. */
@@ -175,7 +177,8 @@ void random_chain_make(qb_rng *rng, random_case *c) {
         c->in[i].shape =
             i == 0 && random_chance(rng, 80) ? p->out.shape : part_of(rng, &p->out.shape);
         c->constant[i] = i > 0 && c->in[i].dtype == QB_DTYPE_F32 && random_chance(rng, 30);
-        r[i] = (known){true, c->in[i].dtype == QB_DTYPE_BOOL, c->in[i].dtype == QB_DTYPE_S32};
+        const qb_dtype type = c->in[i].dtype;
+        r[i] = (known){true, type == QB_DTYPE_BOOL, type != QB_DTYPE_F32 && c->in[i].q.n == 0};
     }
     for (int32_t i = 0; i < chain->n_constants; i++) {
         chain->constant[i] = (float)random_between(rng, -40, 40) / 16.0f;
@@ -192,10 +195,14 @@ void random_chain_make(qb_rng *rng, random_case *c) {
         give_codes(rng, c, &p->out, p->n_in);
     else if (last.exact && chain->n_operations < QB_CHAIN_OPERATIONS && random_chance(rng, 10)) {
         /* whole numbers, as behind a Cast */
+        static const qb_dtype types[] = {QB_DTYPE_S32, QB_DTYPE_U8, QB_DTYPE_S8, QB_DTYPE_U16,
+                                         QB_DTYPE_S16};
         const int32_t at = p->n_in + chain->n_constants + chain->n_operations - 1;
         chain->operation[chain->n_operations++] =
             (qb_chain_operation){.function = QB_FUNCTION_TRUNCATE, .in = {at}};
-        p->out.dtype = QB_DTYPE_S32;
+        p->out.dtype = types[random_between(rng, 0, 4)];
+    } else if (last.exact && random_chance(rng, 15)) {
+        p->out.dtype = random_chance(rng, 50) ? QB_DTYPE_F16 : QB_DTYPE_BF16;
     }
 }
 

@@ -190,7 +190,7 @@ void random_node_make(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_PAD) make_pad(rng, c);
     if (p->kind == QB_KIND_STRIDED_COPY) make_strided(rng, c);
     if (p->kind == QB_KIND_RESIZE) {
-        p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_CUBIC_CORNERS);
+        p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_LINEAR_ASYMMETRIC);
         if (x->q.n > 0 && random_chance(rng, 20)) x->q.n = p->out.q.n = 0; /* integers */
         for (int32_t d = 2; d < rank; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
     }
@@ -331,6 +331,8 @@ static float resized(const random_case *c, const int64_t *out) {
         double ratio = (double)x->dim[d] / (double)y->dim[d], p;
         p = ((double)out[d] + 0.5) * ratio - 0.5;
         if (kind == QB_RESIZE_NEAREST) p = (double)(out[d] * x->dim[d] / y->dim[d]);
+        if (kind == QB_RESIZE_LINEAR_ASYMMETRIC)
+            p = (double)out[d] * (double)x->dim[d] / (double)y->dim[d];
         if (corners)
             p = (double)out[d] * (double)(x->dim[d] - 1) / fmax(1, (double)(y->dim[d] - 1));
         place[d] = is_cubic ? p : fmin(fmax(p, 0), (double)(x->dim[d] - 1));

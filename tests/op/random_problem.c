@@ -435,6 +435,9 @@ static void fill(qb_rng *rng, const qb_desc *desc, void *data, double spread) {
             ((int32_t *)data)[i] = (int32_t)random_between(rng, -4000, 4000);
         else if (desc->dtype == QB_DTYPE_S64) /* indices */
             ((int64_t *)data)[i] = random_between(rng, -4, 3);
+        else if (qb_dtype_size(desc->dtype) == 2) /* halves, also tiny ones, and integers */
+            qb_number_put(desc->dtype, data, i,
+                          (random_chance(rng, 5) ? 1e-6 : spread) * about_normal(rng));
         else
             ((uint8_t *)data)[i] = (uint8_t)qb_rng_u64(rng);
     }

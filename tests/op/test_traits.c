@@ -751,7 +751,8 @@ static void traits_agree_with_the_rest_of_the_row(void **state) {
         const qb_op *op = ops[i];
         const qb_kind kind = op->kernel.kind;
         const bool by_name = strstr(op->name, "Quantize") || strstr(op->name, "QLinear") ||
-                             strstr(op->name, "Integer") || strcmp(op->name, "QGemm") == 0;
+                             strstr(op->name, "Integer") || strcmp(op->name, "QGemm") == 0 ||
+                             strcmp(op->name, "QAttention") == 0;
         bool axis = false, window = op->qrule == QB_QRULE_COMPUTE || kind == QB_KIND_ATTENTION ||
                                     kind == QB_KIND_MATMUL_INTEGER || kind == QB_KIND_MATMUL_SCALED;
         for (const qb_attr_desc *a = op->attrs; a && a->name; a++) {

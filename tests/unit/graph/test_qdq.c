@@ -454,12 +454,11 @@ static void weights_and_biases_become_quantized_constants(void **state) {
     qb_graph_free(g);
 }
 
-/* TensorRT's form: float weights with Q and DQ behind them. */
-static void float_weights_with_pairs_are_quantized(void **state) {
-    (void)state;
+/* TensorRT's form: float weights with Q and DQ behind them; Brevitas has a Clip between. */
+static void quantize_weights(bool clipped, const int8_t *expected) {
     const float w[] = {0.5f, -0.75f, 100, -0.12f}, ws[] = {0.25f, 0.125f};
     const uint8_t zeros[2] = {0};
-    const int8_t expected[] = {2, -3, 127, -1};
+    const int8_t low = -2, high = 7;
     ob graph = {0}, q = {0}, dq = {0};
     ob_input(&graph, "x", QB_DTYPE_F32, "N,2");
     ob_floats(&graph, "w", "2,2", 4, w);
@@ -468,7 +467,10 @@ static void float_weights_with_pairs_are_quantized(void **state) {
     ob_attr_int(&q, "axis", 0);
     ob_attr_int(&dq, "axis", 0);
     ob_node(&graph, "QuantizeLinear", "", "w w_s w_z", "wq", &q);
-    ob_node(&graph, "DequantizeLinear", "", "wq w_s w_z", "wd", &dq);
+    ob_initializer(&graph, "low", QB_DTYPE_S8, "", &low, 1);
+    ob_initializer(&graph, "high", QB_DTYPE_S8, "", &high, 1);
+    if (clipped) ob_node(&graph, "Clip", "", "wq low high", "wc", NULL);
+    ob_node(&graph, "DequantizeLinear", "", clipped ? "wc w_s w_z" : "wq w_s w_z", "wd", &dq);
     ob_node(&graph, "MatMul", "", "x wd", "y", NULL);
     ob_output(&graph, "y", QB_DTYPE_F32, NULL);
     qb_ctx cx;
@@ -480,6 +482,35 @@ static void float_weights_with_pairs_are_quantized(void **state) {
     assert_int_equal(weight->q.n, 2);
     assert_memory_equal(weight->data, expected, 4);
     qb_graph_free(g);
+}
+
+static void float_weights_with_pairs_are_quantized(void **state) {
+    (void)state;
+    quantize_weights(false, (const int8_t[]){2, -3, 127, -1});
+    quantize_weights(true, (const int8_t[]){2, -2, 7, -1});
+}
+
+/* Few bits in integers of 8: x -> Q -> Clip -> DQ. */
+static void clipped_integers_are_clipped_floats(void **state) {
+    (void)state;
+    const uint8_t bounds[] = {3, 15};
+    ob graph = {0};
+    ob_input(&graph, "x", QB_DTYPE_F32, "2,3");
+    params(&graph, "a", 0.5f, QB_DTYPE_U8, 7);
+    quantize(&graph, "x", "a", "q");
+    ob_initializer(&graph, "low", QB_DTYPE_U8, "", &bounds[0], 1);
+    ob_initializer(&graph, "high", QB_DTYPE_U8, "", &bounds[1], 1);
+    ob_node(&graph, "Clip", "c", "q low high", "m", NULL);
+    dequantize(&graph, "m", "a", "md");
+    ob_node(&graph, "Sigmoid", "s", "md", "y", NULL);
+    ob_output(&graph, "y", QB_DTYPE_F32, "2,3");
+    check(&graph, "graph main\n"
+                  "input x: u8[2,3] u8(0.5, 7)\n"
+                  "const low_real: u8[] (3) u8(0.5, 7)\n"
+                  "const high_real: u8[] (15) u8(0.5, 7)\n"
+                  "Clip 'c' (x, low_real, high_real) -> m_real: u8[2,3] u8(0.5, 7)\n"
+                  "Sigmoid 's' (m_real) -> y: f32[2,3]\n"
+                  "output y\n");
 }
 
 static int count_named(const qb_graph *g, const char *part) {
@@ -581,6 +612,7 @@ int main(void) {
         cmocka_unit_test(integers_of_32_bits_are_not_made),
         cmocka_unit_test(weights_and_biases_become_quantized_constants),
         cmocka_unit_test(float_weights_with_pairs_are_quantized),
+        cmocka_unit_test(clipped_integers_are_clipped_floats),
         cmocka_unit_test(generated_names_avoid_existing_ones),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(onnxruntimes_files_import_quantized),
