@@ -63,8 +63,8 @@ static void describe(qb_dw *dw, const qb_problem *p) {
     dw->residual_offset = r->channel_offset * size;
 }
 
-/* The narrowest block that has the rest, or the widest: two narrow ones take as long as one of twice
- * their width. */
+/* The narrowest block that has the rest, or the widest: two narrow ones take as long as one of
+ * twice their width. */
 static int block_lanes(const qb_dw_arch *arch, int64_t left) {
     int lanes = arch->lanes[0];
     for (int i = 1; i < 3 && arch->lanes[i] > 0 && left <= arch->lanes[i]; i++)
