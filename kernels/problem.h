@@ -155,9 +155,9 @@ typedef enum qb_resize_kind {
     QB_RESIZE_NEAREST,
     QB_RESIZE_LINEAR,
     QB_RESIZE_LINEAR_CORNERS,
+    QB_RESIZE_LINEAR_ASYMMETRIC,
     QB_RESIZE_CUBIC,
-    QB_RESIZE_CUBIC_CORNERS,
-    QB_RESIZE_LINEAR_ASYMMETRIC
+    QB_RESIZE_CUBIC_CORNERS
 } qb_resize_kind;
 
 /* As ONNX's Reduce operators, in reals. */

@@ -95,11 +95,7 @@ qb_status qb_results_save(qb_ctx *cx, const char *path, const qb_run *run) {
 
 qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run) {
     QB_FREED char *figures = QB_NEW(cx, qb_path_join(cx, folder, "figures"));
-    QB_FREED char *text = NULL;
-    QB_RELEASED(qb_run_free_at) qb_run *record = NULL;
-    QB_TRY(qb_run_json(cx, run, &text)); /* whose digits everybody draws who has the file */
-    QB_TRY(qb_run_parse(cx, "record", text, strlen(text), &record));
-    QB_TRY(qb_report_figures(cx, record, figures));
+    QB_TRY(qb_report_figures(cx, run, figures));
     qb_info(cx, "charts are in %s/", figures);
     return QB_OK;
 }

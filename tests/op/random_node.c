@@ -190,7 +190,7 @@ void random_node_make(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_PAD) make_pad(rng, c);
     if (p->kind == QB_KIND_STRIDED_COPY) make_strided(rng, c);
     if (p->kind == QB_KIND_RESIZE) {
-        p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_LINEAR_ASYMMETRIC);
+        p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_CUBIC_CORNERS);
         if (x->q.n > 0 && random_chance(rng, 20)) x->q.n = p->out.q.n = 0; /* integers */
         for (int32_t d = 2; d < rank; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
     }

@@ -19,7 +19,9 @@ QB_DEVICE position position_of(int o, int in, int out, int kind) {
                       : (int)((int64_t)o * in / out);
     } else {
         float at = kind == QB_RESIZE_LINEAR ? ((float)o + 0.5f) * ((float)in / (float)out) - 0.5f
-                                            : (float)o * ((float)(in - 1) / (float)max(out - 1, 1));
+                   : kind == QB_RESIZE_LINEAR_ASYMMETRIC
+                       ? (float)o * ((float)in / (float)out)
+                       : (float)o * ((float)(in - 1) / (float)max(out - 1, 1));
         at = fminf(fmaxf(at, 0.0f), (float)(in - 1));
         p.low = (int)at;
         p.weight = at - (float)p.low;

@@ -87,7 +87,7 @@ static bool lower_resize(const qb_problem *p, qb_problem *finalized, qb_desc *in
     int32_t divide = 0;
     const bool linear = p->resize != QB_RESIZE_NEAREST;
     *r = (qb_cuda_resize){.kind = (int32_t)p->resize, .width = 8};
-    if (p->resize > QB_RESIZE_LINEAR_CORNERS) return false;
+    if (p->resize > QB_RESIZE_LINEAR_ASYMMETRIC) return false;
     if (p->kind != QB_KIND_RESIZE || p->n_in != 1) return false;
     qb_cuda_choose_layouts(p, finalized, in);
     const qb_desc *y = &finalized->out;
