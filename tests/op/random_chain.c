@@ -168,6 +168,10 @@ void random_chain_make(qb_rng *rng, random_case *c) {
     p->out.shape.rank = (int32_t)random_between(rng, 1, 5);
     for (int32_t d = 0; d < p->out.shape.rank; d++)
         p->out.shape.dim[d] = random_between(rng, 1, random_chance(rng, 20) ? 40 : 7);
+    if (p->out.shape.rank == 2 && random_chance(rng, 50)) { /* several blocks of rows */
+        p->out.shape.dim[0] = random_between(rng, 8, 40);
+        p->out.shape.dim[1] = random_between(rng, 8, 80);
+    }
     if (random_chance(rng, 15)) {
         make_integers(rng, c, wanted);
         return;
