@@ -54,6 +54,12 @@ int64_t qb_cpu_channels(const qb_desc *desc) {
     return desc->channel_total > 0 ? desc->channel_total : desc->shape.dim[1];
 }
 
+void qb_cpu_pixels_of(const qb_desc *desc, int64_t *first, int64_t *step) {
+    const int64_t size = (int64_t)qb_dtype_size(desc->dtype);
+    *first = desc->channel_offset * size;
+    *step = qb_cpu_channels(desc) * size;
+}
+
 bool qb_cpu_is_nhwc(const qb_desc *desc) {
     return desc->layout == QB_LAYOUT_NHWC || desc->layout == QB_LAYOUT_ANY;
 }

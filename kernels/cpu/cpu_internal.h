@@ -96,6 +96,8 @@ void qb_cpu_spatial(const qb_shape *shape, int64_t size[QB_SPATIAL]);
 /* Layout helpers: channels of the tensor in memory (those of the larger one for a slice), and
  * whether the desc is channels last (or the same in memory). */
 int64_t qb_cpu_channels(const qb_desc *desc);
+/* Channels last: the byte of the first channel, and bytes from pixel to pixel. */
+void qb_cpu_pixels_of(const qb_desc *desc, int64_t *first, int64_t *step);
 bool qb_cpu_is_nhwc(const qb_desc *desc);
 /* The dimension that is number d from outside in memory. */
 int32_t qb_cpu_dimension(qb_layout layout, int32_t rank, int32_t d);

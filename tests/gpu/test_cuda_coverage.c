@@ -342,6 +342,18 @@ static int count_steps(maker *m, const char *op) {
     return n;
 }
 
+static int count_tactic(maker *m, const char *tactic) {
+    int n = 0;
+    qb_engine *engine = plan(&m->cx, m->graph, QB_DTYPE_F16);
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info step;
+        qb_engine_step(engine, s, &step);
+        n += strcmp(step.tactic, tactic) == 0;
+    }
+    qb_engine_free(engine);
+    return n;
+}
+
 /* Channels are read where they lie, in whole pieces of 16 bytes: 16 and 48 of 64 halves, not 12. */
 static void parts_of_channels_are_views(void **state) {
     (void)state;
@@ -356,6 +368,24 @@ static void parts_of_channels_are_views(void **state) {
         make_output(&m, NODE(&m, "Relu", "z", conv(&m, "c", high, 64 - first, 32, 3)));
         assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
         assert_int_equal(count_steps(&m, "Slice"), 2 * odd);
+        maker_release(&m);
+    }
+}
+
+/* Six halves of a pixel are filled up to 16 bytes, so that groups of three are for tiles; four
+ * would be mostly filling, and their groups are for the plain kernel. */
+static void pixels_are_padded_for_groups(void **state) {
+    (void)state;
+    for (int few = 0; few < 2; few++) {
+        maker m;
+        maker_init(&m, 9);
+        const int32_t n = few ? 4 : 6;
+        const int32_t a = conv(&m, "a", make_input(&m, "x", DIMS(1, 3, 16, 16)), 3, n, 3);
+        const int32_t b = conv(&m, "b", NODE(&m, "Relu", "r", a), n / 2, 32, 3);
+        set_int(&m, "group", 2);
+        make_output(&m, NODE(&m, "Relu", "y", b));
+        assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+        assert_int_equal(count_tactic(&m, "cuda.conv"), few);
         maker_release(&m);
     }
 }
@@ -482,6 +512,7 @@ static void large_numbers_stay_there(void **state) {
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there),
                                           cmocka_unit_test(parts_of_channels_are_views),
+                                          cmocka_unit_test(pixels_are_padded_for_groups),
                                           cmocka_unit_test(tokens_of_images_are_views),
                                           cmocka_unit_test(copies_for_products_are_rows),
                                           cmocka_unit_test(parts_become_floats_as_they_move),

@@ -65,6 +65,17 @@ bool qb_cuda_is_row(const qb_desc *d) {
            qb_cuda_is_countable(d);
 }
 
+bool qb_cuda_is_channels_last(const qb_desc *d) {
+    return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
+}
+
+void qb_cuda_set_channels_last(qb_kernel *kernel) {
+    for (int32_t i = 0; i < kernel->problem.n_in; i++)
+        kernel->in[i].layout =
+            i == QB_IN_DATA || i == QB_IN_RESIDUAL ? QB_LAYOUT_NHWC : QB_LAYOUT_ROW;
+    kernel->problem.out.layout = QB_LAYOUT_NHWC;
+}
+
 qb_status qb_cuda_create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                              const void *state, size_t bytes, qb_kernel **out) {
     QB_TRY(qb_cuda_create(cx, tactic, problem, state, bytes, out));

@@ -20,6 +20,10 @@ qb_status qb_cuda_set_up(qb_kernel *kernel, void (*setup)(qb_kernel *));
 bool qb_cuda_is_countable(const qb_desc *d);
 /* ... row-major, or not settled, and no slice. */
 bool qb_cuda_is_row(const qb_desc *d);
+/* ... channels last, or not settled? */
+bool qb_cuda_is_channels_last(const qb_desc *d);
+/* Settles the layouts of a convolution's kernel: images are channels last, constants row-major. */
+void qb_cuda_set_channels_last(qb_kernel *kernel);
 /* qb_cuda_create where everything is row-major. */
 qb_status qb_cuda_create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                              const void *state, size_t bytes, qb_kernel **out);

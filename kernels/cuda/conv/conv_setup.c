@@ -10,10 +10,6 @@
 
 #define MAX_SIDE 32768 /* of a plane: products of sizes stay inside 31 bits where they must */
 
-static bool is_channels_last(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
-}
-
 static bool is_quantized(const qb_desc *d) {
     return (d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8) && d->q.n == 1;
 }
@@ -48,7 +44,7 @@ static bool check_weight(const qb_problem *p, qb_cuda_packing packing) {
 }
 
 static bool check_operands(const qb_problem *p, const bool *constant, qb_cuda_packing packing) {
-    if (!constant[QB_IN_WEIGHT] || !is_channels_last(&p->in[QB_IN_DATA]) ||
+    if (!constant[QB_IN_WEIGHT] || !qb_cuda_is_channels_last(&p->in[QB_IN_DATA]) ||
         !check_weight(p, packing))
         return false;
     if (qb_problem_has(p, QB_IN_BIAS)) {
@@ -58,9 +54,9 @@ static bool check_operands(const qb_problem *p, const bool *constant, qb_cuda_pa
     }
     if (qb_problem_has(p, QB_IN_RESIDUAL)) {
         const qb_desc *r = &p->in[QB_IN_RESIDUAL];
-        if (!is_channels_last(r) || (!is_quantized(r) && !is_float(r))) return false;
+        if (!qb_cuda_is_channels_last(r) || (!is_quantized(r) && !is_float(r))) return false;
     }
-    return is_channels_last(&p->out) && (is_quantized(&p->out) || is_float(&p->out));
+    return qb_cuda_is_channels_last(&p->out) && (is_quantized(&p->out) || is_float(&p->out));
 }
 
 /* One dimension of a window over data. */

@@ -67,10 +67,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *ma
     QB_TRY(qb_cuda_create_around(cx, tactic, problem, matmul, &p.problem, constant, threads, &s,
                                  sizeof s, out));
     qb_kernel *kernel = *out;
-    for (int32_t i = 0; i < problem->n_in; i++)
-        kernel->in[i].layout =
-            i == QB_IN_DATA || i == QB_IN_RESIDUAL ? QB_LAYOUT_NHWC : QB_LAYOUT_ROW;
-    kernel->problem.out.layout = QB_LAYOUT_NHWC;
+    qb_cuda_set_channels_last(kernel);
     kernel->pack = pack;
     kernel->launch = launch;
     return QB_OK;

@@ -27,10 +27,6 @@ typedef struct lowered {
     int64_t parts;
 } lowered;
 
-static bool is_channels_last(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
-}
-
 /* Images and lines of pixels as volumes: axes in front that are missing have size 1. */
 static qb_window as_volume(const qb_window *w) {
     qb_window v = {.n = 3, .kernel = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
@@ -88,8 +84,9 @@ static bool are_aligned(const qb_problem *p, int64_t parts) {
 static bool lower(const qb_problem *p, const bool *constant, lowered *to) {
     const qb_desc *in = &p->in[QB_IN_DATA];
     if (p->kind != QB_KIND_CONV || p->group != 1 || p->n_in > 4 || !constant[QB_IN_WEIGHT] ||
-        in->channel_total != 0 || !is_channels_last(in) || !is_channels_last(&p->out) ||
-        p->window.n < 1 || p->window.n > 3 || in->shape.rank != p->window.n + 2)
+        in->channel_total != 0 || !qb_cuda_is_channels_last(in) ||
+        !qb_cuda_is_channels_last(&p->out) || p->window.n < 1 || p->window.n > 3 ||
+        in->shape.rank != p->window.n + 2)
         return false;
     const qb_window window = as_volume(&p->window), *w = &window;
     const int64_t size = (int64_t)qb_dtype_size(in->dtype), c = in->shape.dim[1];
@@ -201,10 +198,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     QB_TRY(qb_cuda_create_around(cx, tactic, problem, conv, &inner.problem, constant, threads, &s,
                                  sizeof s, out));
     qb_kernel *kernel = *out;
-    for (int32_t i = 0; i < problem->n_in; i++)
-        kernel->in[i].layout =
-            i == QB_IN_DATA || i == QB_IN_RESIDUAL ? QB_LAYOUT_NHWC : QB_LAYOUT_ROW;
-    kernel->problem.out.layout = QB_LAYOUT_NHWC;
+    qb_cuda_set_channels_last(kernel);
     kernel->workspace_bytes += s.bytes;
     kernel->pack = pack;
     kernel->launch = launch;

@@ -21,16 +21,13 @@ typedef struct lowered {
     qb_subpixel of;
 } lowered;
 
-static bool is_channels_last(const qb_desc *d) {
-    return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
-}
-
 static bool lower(const qb_problem *p, const bool *constant, lowered *to) {
     const qb_desc *x = &p->in[QB_IN_DATA], *y = &p->out;
     const size_t size = qb_dtype_size(y->dtype);
     if (p->kind != QB_KIND_CONV_TRANSPOSE || !constant[QB_IN_WEIGHT] ||
-        qb_problem_has(p, QB_IN_RESIDUAL) || !is_channels_last(x) || !is_channels_last(y) ||
-        x->shape.rank != p->window.n + 2 || !qb_cuda_is_countable(x) || !qb_cuda_is_countable(y) ||
+        qb_problem_has(p, QB_IN_RESIDUAL) || !qb_cuda_is_channels_last(x) ||
+        !qb_cuda_is_channels_last(y) || x->shape.rank != p->window.n + 2 ||
+        !qb_cuda_is_countable(x) || !qb_cuda_is_countable(y) ||
         (size != 1 && size != 2 && size != 4) || !qb_subpixel_of(p, &to->of))
         return false;
     qb_subpixel_conv(p, &to->of, &to->problem, to->in);
@@ -98,9 +95,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     QB_TRY(qb_cuda_create_around(cx, tactic, problem, conv, &inner.problem, constant, threads, &s,
                                  sizeof s, out));
     qb_kernel *kernel = *out;
-    for (int32_t i = 0; i < problem->n_in; i++)
-        kernel->in[i].layout = i == QB_IN_DATA ? QB_LAYOUT_NHWC : QB_LAYOUT_ROW;
-    kernel->problem.out.layout = QB_LAYOUT_NHWC;
+    qb_cuda_set_channels_last(kernel);
     for (int32_t d = 0; d < 3 && kernel->packing_id; d++)
         kernel->packing_id = qb_packing_add(kernel->packing_id, (uint64_t)inner.of.stride[d]);
     kernel->workspace_bytes += s.bytes;
