@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#define PART 0.3 /* of a correction: what was measured is disturbed, too */
+#define PART 0.3        /* of a correction: what was measured is disturbed, too */
+#define LEAST_GAIN 1e-9 /* of the noise: less is rounding */
 enum { PROFILES = 7, ROUNDS_MAX = 50 };
 
 static double seconds_of(const qb_step_times *times, const char *value) {
@@ -158,5 +159,39 @@ void qb_costs_descend(const qb_costs *c, const qb_noise *noise, double weight, b
             if (better) is_float[g] = !is_float[g];
             changed = changed || better;
         }
+    }
+}
+
+/* A group that becomes float, one that becomes integer (-1: none), and the noise that is left. */
+typedef struct exchange {
+    int32_t to_float, to_integers;
+    double noise;
+} exchange;
+
+/* Keeps the change if it leaves less noise than the best one, in no more than `most` seconds. */
+static void consider(const qb_costs *c, const qb_noise *noise, double most, bool *is_float,
+                     exchange change, exchange *best) {
+    if (change.to_float >= 0) is_float[change.to_float] = true;
+    if (change.to_integers >= 0) is_float[change.to_integers] = false;
+    change.noise = qb_noise_of(noise, c->space->n, is_float);
+    if (change.noise < best->noise * (1 - LEAST_GAIN) && qb_costs_of(c, is_float) <= most)
+        *best = change;
+    if (change.to_float >= 0) is_float[change.to_float] = false;
+    if (change.to_integers >= 0) is_float[change.to_integers] = true;
+}
+
+void qb_costs_fill(const qb_costs *c, const qb_noise *noise, double most, bool *is_float) {
+    const int32_t n = c->space->n;
+    for (int round = 0; round < 2 * n; round++) {
+        exchange best = {-1, -1, qb_noise_of(noise, n, is_float)};
+        for (int32_t g = 0; g < n; g++) {
+            if (is_float[g]) continue;
+            consider(c, noise, most, is_float, (exchange){g, -1, 0}, &best);
+            for (int32_t h = 0; h < n; h++)
+                if (is_float[h]) consider(c, noise, most, is_float, (exchange){g, h, 0}, &best);
+        }
+        if (best.to_float < 0) return;
+        is_float[best.to_float] = true;
+        if (best.to_integers >= 0) is_float[best.to_integers] = false;
     }
 }

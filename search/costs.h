@@ -53,4 +53,8 @@ double qb_noise_of(const qb_noise *noise, int32_t n_groups, const bool *is_float
 /* Changes one group at a time for as long as time + weight * noise falls, from what `is_float`
  * holds. noise NULL: time alone. */
 void qb_costs_descend(const qb_costs *costs, const qb_noise *noise, double weight, bool *is_float);
+/* Makes groups float, or exchanges one that is for one that is not, whichever leaves the least
+ * noise, for as long as it falls and all takes at most `most` seconds more than all integers. What
+ * qb_costs_descend finds lies on the hull of time and noise; this finds what is within it. */
+void qb_costs_fill(const qb_costs *costs, const qb_noise *noise, double most, bool *is_float);
 #endif

@@ -17,6 +17,7 @@ enum {
     SWEEPS = 8,
     PROFILES = 7,
     SINGLES = 4,    /* groups that alone, in float, do most for what is limited */
+    EXCHANGES = 6,  /* of a round */
     PROPOSALS = 256 /* most of one round */
 };
 
@@ -378,6 +379,9 @@ static double ratio_limit(const searcher *s) {
     return most * SLACK;
 }
 
+/* The w-th weight of noise against time; `unit` makes seconds of all of the noise. */
+static double weight_of(double unit, int w) { return unit * pow(10, -3 + 0.1 * w); }
+
 /* Minima of time and noise for weights from one to the other, each from the last one's. */
 static qb_status propose_minima(qb_ctx *cx, searcher *s, int32_t f) {
     const double unit = s->out->point[s->out->integers].time.ms * 1e-3 / fmax(s->base_noise, 1e-12);
@@ -386,10 +390,38 @@ static qb_status propose_minima(qb_ctx *cx, searcher *s, int32_t f) {
     qb_status status = QB_OK;
     QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &a));
     for (int w = 0; w < WEIGHTS && status == QB_OK; w++) {
-        qb_costs_descend(&s->costs[f], &s->noise, unit * pow(10, -3 + 0.1 * w), a.is_float);
+        qb_costs_descend(&s->costs[f], &s->noise, weight_of(unit, w), a.is_float);
         if (predicted_ratio(s, &a) <= most) status = propose(cx, s, &a);
     }
     qb_free(a.is_float);
+    return status;
+}
+
+/* The least noise within a limit of latency, and a little on either side of it, for the model is
+ * not exact: from the slowest of the minima that keep to it. */
+static qb_status propose_within(qb_ctx *cx, searcher *s, int32_t f) {
+    static const double part[] = {1, 2 - SLACK, SLACK};
+    const double base = s->out->point[s->out->integers].time.ms * 1e-3;
+    const double unit = base / fmax(s->base_noise, 1e-12), limit = ratio_limit(s) / SLACK;
+    const size_t n = (size_t)s->space->n;
+    if (isinf(limit)) return QB_OK;
+    qb_alternative a;
+    qb_status status = QB_OK;
+    QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &a));
+    bool *within = qb_alloc(cx, n, sizeof *within);
+    if (!within) status = cx->code;
+    for (size_t i = 0; i < sizeof part / sizeof *part && status == QB_OK; i++) {
+        memset(a.is_float, 0, n);
+        memset(within, 0, n);
+        for (int w = 0; w < WEIGHTS; w++) {
+            qb_costs_descend(&s->costs[f], &s->noise, weight_of(unit, w), a.is_float);
+            if (predicted_ratio(s, &a) <= limit * part[i]) memcpy(within, a.is_float, n);
+        }
+        memcpy(a.is_float, within, n);
+        qb_costs_fill(&s->costs[f], &s->noise, (limit * part[i] - 1) * base, a.is_float);
+        status = propose(cx, s, &a);
+    }
+    QB_FREE_ALL(a.is_float, within);
     return status;
 }
 
@@ -448,6 +480,35 @@ static qb_status propose_around(qb_ctx *cx, searcher *s, const qb_search_point *
         if (g < 0) break;
         a.is_float[g] = !less;
         if ((k & (k - 1)) == 0 && predicted_ratio(s, &a) <= most) status = propose(cx, s, &a);
+    }
+    qb_free(a.is_float);
+    return status;
+}
+
+/* From a point that nearly meets the limits: one group that is float for one that is not, those
+ * that leave the least noise. A metric goes up and down between plans of the same noise. */
+static qb_status propose_exchanges(qb_ctx *cx, searcher *s, const qb_search_point *p) {
+    const double most = ratio_limit(s);
+    const int32_t n = s->space->n;
+    qb_alternative a;
+    qb_status status = QB_OK;
+    QB_TRY(copy_of(cx, s, &p->a, &a));
+    for (int32_t k = 0; k < EXCHANGES && status == QB_OK; k++) {
+        int32_t best = -1;
+        double least = INFINITY;
+        for (int32_t i = 0; i < n * n; i++) {
+            const int32_t g = i / n, h = i % n;
+            if (!a.is_float[g] || a.is_float[h]) continue;
+            a.is_float[g] = false, a.is_float[h] = true;
+            const double noise = qb_noise_of(&s->noise, n, a.is_float);
+            if (noise < least && predicted_ratio(s, &a) <= most && !is_known(s, &a))
+                least = noise, best = i;
+            a.is_float[g] = true, a.is_float[h] = false;
+        }
+        if (best < 0) break;
+        a.is_float[best / n] = false, a.is_float[best % n] = true;
+        status = propose(cx, s, &a);
+        a.is_float[best / n] = true, a.is_float[best % n] = false;
     }
     qb_free(a.is_float);
     return status;
@@ -533,12 +594,14 @@ static qb_status propose_round(qb_ctx *cx, searcher *s, int round) {
     for (int32_t i = 0; i < out->n_points; i++) to = fmax(to, out->point[i].time.ratio);
     if (round > 0 && picked) to = picked->time.ratio;
     thin(s, from, fmin(to, ratio_limit(s)));
+    for (int32_t f = 0; f < s->o->n_floats; f++) QB_TRY(propose_within(cx, s, f));
     for (int32_t f = 0; f < s->o->n_floats && round == 0; f++) QB_TRY(propose_by_metric(cx, s, f));
     if (round == 0) return propose_other_ways(cx, s, 0);
     for (int32_t f = 0; f < s->o->n_floats; f++) {
         if (picked) QB_TRY(propose_around(cx, s, picked, true, s->o->floats[f]));
         if (before) QB_TRY(propose_around(cx, s, before, false, s->o->floats[f]));
     }
+    if (before && !picked) QB_TRY(propose_exchanges(cx, s, before));
     return propose_other_ways(cx, s, 0);
 }
 

@@ -82,7 +82,6 @@ static void run_block(int n) {
 // ---- instructions ----
 
 static int min(int a, int b) { return a < b ? a : b; }
-static int max(int a, int b) { return a > b ? a : b; }
 
 static void qb_copy16(uint32_t to, const void *from, int bytes) {
     if (to % 16 || to + 16 > shared_bytes) refuse("a copy outside of shared memory");
@@ -92,13 +91,16 @@ static void qb_copy16(uint32_t to, const void *from, int bytes) {
     std::memcpy(memory + to, from, bytes);
 }
 
-static void qb_copy8x2(uint32_t to, const char *from, int first, int second) {
-    if (first < 0 || first > 8 || second < 0 || second > 8)
-        refuse("a copy of other than 0 to 8 bytes");
-    std::memset(memory + to, 0, 16);
-    std::memcpy(memory + to, from, first);
-    std::memcpy(memory + to + 8, from + 8, second);
+static void copy_if(uint32_t to, const void *from, bool there, int bytes) {
+    if (to % bytes || to + bytes > shared_bytes) refuse("a copy outside of shared memory");
+    if (there && (uintptr_t)from % bytes) refuse("a copy from no boundary");
+    std::memset(memory + to, 0, bytes);
+    if (there) std::memcpy(memory + to, from, bytes);
 }
+static void qb_copy16_if(uint32_t to, const void *from, bool there) {
+    copy_if(to, from, there, 16);
+}
+static void qb_copy8_if(uint32_t to, const void *from, bool there) { copy_if(to, from, there, 8); }
 
 static void qb_copies_commit() {}
 template <int N> static void qb_copies_wait() {}
@@ -246,6 +248,7 @@ static void run_tile(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
     load_first_weights<T>(p, from, end - begin, 0);
+    load_first_data<T>(p, from, end - begin, 0);
     if (p.in_signed)
         main_loop<T, true>(p, from, end - begin, 0, warp_row, warp_channel, acc);
     else
@@ -265,6 +268,7 @@ static void run_sliced(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
     load_first_weights<T>(p, from, end - begin, slice);
+    load_first_data<T>(p, from, end - begin, slice);
     if (p.in_signed)
         main_loop<T, true>(p, from, end - begin, slice, 0, 0, acc);
     else
@@ -379,7 +383,8 @@ int main() {
     test_sliced<1>({480, 20, 1, 1, 1, 0, 1, 0, 1, 1});
     test_sliced<1>({48, 80, 4, 3, 2, 1, 1, 8, 1, 1});
     test_sliced<1>({26, 64, 5, 3, 1, 1, 1, PADDED, 2, 1});
-    test_sliced<1>({700, 130, 3, 1, 1, 0, 1, 0, 1, 1});
+    test_sliced<1>({696, 130, 3, 1, 1, 0, 1, 0, 1, 1});
+    test_sliced<1>({40, 64, 3, 3, 1, 2, 1, 0, 1, 1});
     test_sliced<2>({72, 80, 4, 3, 1, 1, 1, 8, 1, 3});
     test_sliced<2>({200, 10, 2, 1, 1, 0, 1, 0, 1, 1});
     test_sliced<2>({128, 128, 5, 3, 1, 1, 1, 0, 32, 1});

@@ -8,7 +8,7 @@
 
 Networks are those that sweep.py exports, with seeded random weights, or timm.NAME:SIZE and torchvision.NAME:SIZE. A row is a network and a batch: FP16
 and INT8 of qbench (inputs and outputs stay on the device, the median of its runs), PyTorch in FP16,
-channels last, recorded and replayed; the largest difference of FP32's outputs (--outputs fp16: of
+channels last, recorded and replayed, with --compile SECONDS also torch.compile where it builds in them; the largest difference of FP32's outputs (--outputs fp16: of
 FP16's) from PyTorch's in FP32, over their range; steps on the host and copies between host and device
 that the engines have, by operator. After S seconds nothing new is begun. The JSON is written after
 each network, the table at the end.
@@ -56,33 +56,66 @@ def exported(a, name):
     return None
 
 
+def apart(call, seconds):
+    """The last line that a function of this file prints in a process of its own."""
+    r = subprocess.run([sys.executable, "-W", "ignore", "-c", f"import gpu_sweep; gpu_sweep.{call}"],
+                       cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True, text=True, timeout=seconds)
+    lines = (r.stderr if r.returncode else r.stdout).strip().splitlines()
+    if r.returncode:
+        raise RuntimeError(lines[-1] if lines else "it ended early")
+    return lines[-1] if lines else ""
+
+
 def export_apart(a, name):
-    code = f"import gpu_sweep; gpu_sweep.export_one({os.path.abspath(a.folder)!r}, {name!r})"
     try:
-        r = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=os.path.dirname(os.path.abspath(__file__)),
-                           capture_output=True, text=True, timeout=240)
+        apart(f"export_one({os.path.abspath(a.folder)!r}, {name!r})", 240)
     except subprocess.TimeoutExpired:
         return "its export is too slow"
-    return (r.stderr.strip().splitlines() or ["its export ended early"])[-1] if r.returncode else None
+    except RuntimeError as e:
+        return str(e)
+    return None
+
+
+class Peer:
+    """The network that sweep.py exported, in PyTorch."""
+
+    def __init__(self, folder, name):
+        self.data = dict(np.load(os.path.join(folder, name, "data.npz")))
+        known(name)
+        self.model = sweep.seeded(name, self.data)
+
+    def tensors(self, rows):
+        import torch
+        return [torch.from_numpy(np.ascontiguousarray(rows(v))) for v in self.data.values()]
+
+    def outputs(self):
+        """FP32's outputs of one sample."""
+        import torch
+        with torch.no_grad():
+            return flat(self.model(*self.tensors(lambda v: v[3:4])))
+
+    def on_device(self):
+        import torch
+        self.model = self.model.half().cuda()
+        if all(v.ndim == 4 for v in self.data.values()):
+            self.model = self.model.to(memory_format=torch.channels_last)
+        return self.model
+
+    def batch(self, n):
+        """Inputs on the device, in FP16, images with channels last."""
+        import torch
+        feed = [t.cuda() for t in self.tensors(lambda v: np.resize(v, (n, *v.shape[1:])))]
+        feed = [t.half() if t.is_floating_point() else t for t in feed]
+        return [t.to(memory_format=torch.channels_last) if t.ndim == 4 else t for t in feed]
 
 
 def peer(a, name):
-    """The network that sweep.py exported, in PyTorch: FP32's outputs of one sample, and milliseconds of FP16 by batch."""
+    """FP32's outputs of one sample, and milliseconds of FP16 by batch, recorded."""
     import torch
-    data = dict(np.load(os.path.join(a.folder, name, "data.npz")))
-    known(name)
-    model = sweep.seeded(name, data)
-    of = lambda rows: [torch.from_numpy(np.ascontiguousarray(v)) for v in (rows(v) for v in data.values())]
-    with torch.no_grad():
-        expected = flat(model(*of(lambda v: v[3:4])))
-    model, ms = model.half().cuda(), {}
-    images = [v.ndim == 4 for v in data.values()]
-    if all(images):
-        model = model.to(memory_format=torch.channels_last)
+    p, ms = Peer(a.folder, name), {}
+    expected, model = p.outputs(), p.on_device()
     for batch in a.batches:
-        feed = [t.cuda() for t in of(lambda v: np.resize(v, (batch, *v.shape[1:])))]
-        feed = [t.half() if t.is_floating_point() else t for t in feed]
-        feed = [t.to(memory_format=torch.channels_last) if image else t for t, image in zip(feed, images)]
+        feed = p.batch(batch)
         with torch.inference_mode():
             try:
                 run = recorded(lambda: model(*feed))
@@ -91,6 +124,30 @@ def peer(a, name):
                 run = lambda: model(*feed)
             ms[batch] = run_ms(run, 100)
     return expected, ms
+
+
+def print_compiled(folder, name, batch, mode):
+    """Prints milliseconds of torch.compile in FP16, recorded, and the seconds that it took to build."""
+    import torch
+    p = Peer(folder, name)
+    model, feed = torch.compile(p.on_device(), mode=mode, dynamic=False), p.batch(batch)
+    began = time.monotonic()
+    with torch.inference_mode():
+        model(*feed)
+        torch.cuda.synchronize()
+        built = time.monotonic() - began
+        print(run_ms(recorded(lambda: model(*feed)), 100), built)
+
+
+def compiled(a, name, batch):
+    """What a row says of torch.compile, where it builds in time."""
+    try:
+        ms, seconds = apart(f"print_compiled({os.path.abspath(a.folder)!r}, {name!r}, {batch}, {a.mode!r})", a.compile + 40).split()
+    except subprocess.TimeoutExpired:
+        return {"compile_error": f"takes more than {a.compile:.0f} s"}
+    except RuntimeError as e:
+        return {"compile_error": str(e)[-200:]}
+    return {"torch_compile_ms": float(ms), "torch_compile_s": float(seconds), "torch_compile_mode": a.mode}
 
 
 def flat(outputs):
@@ -160,9 +217,11 @@ def measure(a, name, rows):
                 row["on_host" if precision == "fp16" else "int8_on_host"] = on_host(q.layers())
             except (RuntimeError, subprocess.TimeoutExpired) as e:
                 row["errors"][precision] = str(e)[-300:]
+        if a.compile:
+            row.update(compiled(a, name, batch))
         rows.append(row)
-        print(f"{name:28} {batch:3} " + " ".join(f"{k} {row.get(k, float('nan')):.3f}" for k in
-                                                  ("torch_fp16_ms", "fp16_ms", "int8_ms")),
+        print(f"{name:28} {batch:3} " + " ".join(f"{k} {row[k]:.3f}" for k in
+                                                  ("torch_fp16_ms", "torch_compile_ms", "fp16_ms", "int8_ms") if k in row),
               f"error {row[a.outputs + '_error']:.0e}", row.get("on_host"), row.get("int8_on_host"), row["errors"] or "",
               flush=True)
 
@@ -196,15 +255,19 @@ def table(record):
     over = lambda r: r.get("fp16_ms", float("nan")) / r["torch_fp16_ms"]
     ms = lambda r, key: f"{r[key]:.3f}" if key in r else "-"
     error = lambda r: next((f"{r[k]:.0e}" for k in ("fp32_error", "fp16_error") if k in r), "-")
-    lines = ["| network | batch | PyTorch FP16, ms | qbench FP16 | over PyTorch | INT8 | over FP16 | error | on the host |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    beside_compile = any("torch_compile_ms" in r or "compile_error" in r for r in record["rows"])
+    column = lambda text: f" {text} |" if beside_compile else ""
+    lines = ["| network | batch | PyTorch FP16, ms |" + column("compiled") + " qbench FP16 | over PyTorch |" +
+             column("over compiled") + " INT8 | over FP16 | error | on the host |",
+             "| --- | --- | --- |" + column("---") + " --- | --- |" + column("---") + " --- | --- | --- | --- |"]
     for r in sorted(record["rows"], key=over, reverse=True):
         steps = ", ".join(f"{form}{v} {k}" for form, key in (("", "on_host"), ("int8: ", "int8_on_host"))
                           for k, v in r.get(key, {}).items() if k not in ("upload", "download"))
         gain = f"{r['int8_ms'] / r['fp16_ms']:.2f}" if "int8_ms" in r and "fp16_ms" in r else "-"
         problem = "; ".join(f"{k}: {v[:60]}" for k, v in r["errors"].items())
-        lines.append(f"| {r['name']} | {r['batch']} | {r['torch_fp16_ms']:.3f} | {ms(r, 'fp16_ms')} | {over(r):.2f} | "
-                     f"{ms(r, 'int8_ms')} | {gain} | {error(r)} | {steps}{problem} |")
+        over_compiled = f"{r['fp16_ms'] / r['torch_compile_ms']:.2f}" if {"fp16_ms", "torch_compile_ms"} <= r.keys() else "-"
+        lines.append(f"| {r['name']} | {r['batch']} | {r['torch_fp16_ms']:.3f} |" + column(ms(r, "torch_compile_ms")) +
+                     f" {ms(r, 'fp16_ms')} | {over(r):.2f} |" + column(over_compiled) + f" {ms(r, 'int8_ms')} | {gain} | {error(r)} | {steps}{problem} |")
     ratios = sorted(over(r) for r in record["rows"] if "fp16_ms" in r)
     if ratios:
         lines += ["", f"{len(ratios)} rows, FP16 over PyTorch: median {statistics.median(ratios):.2f}, worst {ratios[-1]:.2f}, "
@@ -231,6 +294,9 @@ def main():
     p.add_argument("--seconds", type=float, default=1e9)
     p.add_argument("--export", type=int, default=0, metavar="JOBS", help="export what is not there, so many at once")
     p.add_argument("--options", type=shlex.split, default=[], help="more options of qbench bench, such as --tacticSources=-CUDNN")
+    p.add_argument("--compile", type=float, default=0, metavar="SECONDS",
+                   help="also torch.compile, where it builds in so many seconds (and 40 for a start)")
+    p.add_argument("--mode", default="max-autotune-no-cudagraphs", help="of torch.compile; its runs are recorded in any")
     p.add_argument("--outputs", choices=("fp32", "fp16"), default="fp32", help="whose outputs are compared")
     p.add_argument("--markdown", help="page whose table is written anew, from the rows in the JSON")
     a = p.parse_args()

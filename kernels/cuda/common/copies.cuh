@@ -18,11 +18,18 @@ QB_DEVICE void qb_copy16(uint32_t to, const void *from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
-// The same of two pieces of 8 bytes.
-QB_DEVICE void qb_copy8x2(uint32_t to, const char *from, int first, int second) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(first));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to + 8),
-                 "l"(second > 0 ? from + 8 : from), "r"(second));
+// 16 bytes, or zeros: then `from` may be any address. A predicate takes one instruction, a count of
+// bytes seven.
+QB_DEVICE void qb_copy16_if(uint32_t to, const void *from, bool there) {
+    asm volatile("{\n\t.reg .pred zeros;\n\tsetp.eq.s32 zeros, %2, 0;\n\t"
+                 "cp.async.cg.shared.global [%0], [%1], 16, zeros;\n\t}" ::"r"(to),
+                 "l"(from), "r"((int)there));
+}
+
+QB_DEVICE void qb_copy8_if(uint32_t to, const void *from, bool there) {
+    asm volatile("{\n\t.reg .pred zeros;\n\tsetp.eq.s32 zeros, %2, 0;\n\t"
+                 "cp.async.ca.shared.global [%0], [%1], 8, zeros;\n\t}" ::"r"(to),
+                 "l"(from), "r"((int)there));
 }
 
 QB_DEVICE void qb_load_matrices(uint32_t (&r)[4], uint32_t from) {

@@ -60,8 +60,6 @@ typedef enum qb_cuda_epilogue {
     (QB_EPILOGUES_SHORT | QB_EPILOGUE_BIT(GENERAL) | QB_EPILOGUE_BIT(VECTOR) |                     \
      QB_EPILOGUE_BIT(SILU) | QB_EPILOGUE_BIT(GELU) | QB_EPILOGUE_BIT(GELU_COARSE) |                \
      QB_EPILOGUE_BIT(TO_F16_GELU))
-#define QB_EPILOGUES_MMA                                                                           \
-    (QB_EPILOGUES_ALL & ~QB_EPILOGUE_BIT(SATURATE) & ~QB_EPILOGUE_BIT(RESIDUAL_SATURATE))
 #define QB_EPILOGUES_F16 (QB_EPILOGUE_BIT(F16) * ((1u << (QB_EPILOGUES - QB_EPILOGUE_F16)) - 1))
 #define QB_EPILOGUES_LONG                                                                          \
     (QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(GENERAL) | QB_EPILOGUE_BIT(F16) |                    \

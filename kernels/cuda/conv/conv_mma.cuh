@@ -12,6 +12,8 @@
 //   64
 //             rows a warp, whose operands are each multiplied more often
 //
+// Where tiles are more than the device takes at once a block has several (is_ahead).
+//
 // A row of a step is K bytes; its 16-byte pieces are permuted by bits of the row, so that ldmatrix
 // meets no bank twice. Padding and rows behind the end are zero-filled by cp.async. With splits > 1
 // blocks of the same tile share K and leave partial sums in the workspace, which a second kernel
@@ -32,42 +34,66 @@ template <class T, qb_cuda_epilogue EPILOGUE> static constexpr int blocks_of() {
     return T::warps < 8 ? T::mt == 4 ? 2 : 3 : most ? 1 : 2;
 }
 
+// Has a block several tiles, the copies of the next one under way during the epilogue? Not where
+// that uses the shared memory, nor where registers do not suffice for both.
+template <class T, class E> static constexpr bool is_ahead() {
+    constexpr bool q8 = E::template is<typename E::store, qb_store_Q8>;
+    constexpr bool few = T::mt != 2 || (T::warps < 8 && q8);
+    return E::staging == 0 && !E::by_class && !E::residual::q8 && few;
+}
+
 template <class T, qb_cuda_epilogue EPILOGUE>
 static __global__ void __launch_bounds__(T::threads, (blocks_of<T, EPILOGUE>()))
     conv_mma(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
     typedef qb_epilogue_of<EPILOGUE> E;
     extern __shared__ __align__(128) char memory[];
+    const uint32_t shared = qb_shared_address_of(memory);
     int columns = p.n_pad / T::channels; // of tiles; blocks that share rows run side by side
-    int row0 = blockIdx.x / columns * T::rows, channel0 = blockIdx.x % columns * T::channels;
+    int tiles = columns * ((p.rows + T::rows - 1) / T::rows), tile = blockIdx.x;
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     int warp_row = warp % T::warps_m * (T::mt * 16), warp_channel = warp / T::warps_m * 64;
     int all = p.taps * (p.k_pad * T::element / T::k);
     int begin = (int)((int64_t)all * blockIdx.y / p.splits);
-    int end = (int)((int64_t)all * (blockIdx.y + 1) / p.splits);
-    typename E::sum acc[T::mt][8][4] = {};
-    if (!E::f16) qb_prefetch_constants<T::threads>(p, io, channel0, T::channels);
+    int steps = (int)((int64_t)all * (blockIdx.y + 1) / p.splits) - begin;
     loader<T> from;
-    from.init(p, io, row0, channel0, begin);
-    load_first_weights<T>(p, from, end - begin, qb_shared_address_of(memory));
+    auto start = [&](int tile) { // what is constant
+        const int channel0 = tile % columns * T::channels;
+        if (!E::f16) qb_prefetch_constants<T::threads>(p, io, channel0, T::channels);
+        from.init(p, io, tile / columns * T::rows, channel0, begin);
+        load_first_weights<T>(p, from, steps, shared);
+    };
+    start(tile);
     qb_wait_for_dependencies();
-    if (!E::f16 && p.in_signed)
-        main_loop<T, true>(p, from, end - begin, qb_shared_address_of(memory), warp_row,
-                           warp_channel, acc);
-    else
-        main_loop<T, false>(p, from, end - begin, qb_shared_address_of(memory), warp_row,
-                            warp_channel, acc);
-    int row = row0 + warp_row + (lane >> 2), channel = channel0 + warp_channel;
-    if (p.splits > 1) {
-        store_partial<T>(p, io, row, channel + (lane & 3) * 16, acc);
-        return;
+    load_first_data<T>(p, from, steps, shared);
+    while (true) {
+        typename E::sum acc[T::mt][8][4] = {};
+        if (!E::f16 && p.in_signed)
+            main_loop<T, true>(p, from, steps, shared, warp_row, warp_channel, acc);
+        else
+            main_loop<T, false>(p, from, steps, shared, warp_row, warp_channel, acc);
+        const int row = tile / columns * T::rows + warp_row + (lane >> 2);
+        const int channel = tile % columns * T::channels + warp_channel;
+        tile += gridDim.x;
+        constexpr bool AHEAD = is_ahead<T, E>();
+        if (AHEAD && tile < tiles) {
+            start(tile);
+            load_first_data<T>(p, from, steps, shared);
+        }
+        if (p.splits > 1) {
+            store_partial<T>(p, io, row, channel + (lane & 3) * 16, acc);
+        } else {
+            auto row_of = [&](int i) { return row + i * 8; };
+            auto value = [&](int i, int, int j) -> auto & {
+                return acc[i / 2][j / 2][i % 2 * 2 + j % 2];
+            };
+            qb_epilogue<E, T::mt * 2, 1, T::threads>(p, io, channel, row_of, value, memory);
+        }
+        if (!AHEAD || tile >= tiles) return;
     }
-    auto row_of = [&](int i) { return row + i * 8; };
-    auto value = [&](int i, int, int j) -> auto & { return acc[i / 2][j / 2][i % 2 * 2 + j % 2]; };
-    qb_epilogue<E, T::mt * 2, 1, T::threads>(p, io, channel, row_of, value, memory);
 }
 
 template <int M, int N, int K, int GROUPS> static bool qb_tile_fits(const qb_cuda_conv *p) {
-    return (void)p, true;
+    return taps_fit(p);
 }
 
 template <int M, int N, int K, int GROUPS, bool COOPERATIVE, qb_cuda_epilogue EPILOGUE>
@@ -76,7 +102,10 @@ static int qb_launch_tile(const qb_cuda_conv_call *call) {
     const auto kernel = conv_mma<T, EPILOGUE>;
     const qb_cuda_conv *p = call->conv;
     if (!call->io) return qb_reserve_shared(kernel, T::shared_bytes);
-    dim3 grid(p->n_pad / T::channels * ((p->rows + T::rows - 1) / T::rows), p->splits);
+    const unsigned tiles = p->n_pad / T::channels * ((p->rows + T::rows - 1) / T::rows);
+    const unsigned most = (unsigned)call->multiprocessors * blocks_of<T, EPILOGUE>();
+    const bool several = is_ahead<T, qb_epilogue_of<EPILOGUE>>() && p->splits == 1 && tiles > most;
+    const dim3 grid(several ? most : tiles, p->splits);
     const int code =
         qb_launch(kernel, grid, T::threads, T::shared_bytes, call->stream, *p, *call->io);
     return code || p->splits == 1 ? code : qb_cuda_conv_reduce(p, call->io, call->stream);

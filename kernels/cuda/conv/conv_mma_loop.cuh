@@ -55,6 +55,34 @@ template <int ROWS, int CHANNELS, int K, int GROUPS, int ELEMENT> struct sliced_
     QB_DEVICE void sync() { __syncwarp(); }
 };
 
+// Which taps of a window lie inside of the data, for those along a line and for rows and planes: a
+// word has the first and the last of each, so that one subtraction tells of a tap whether it is one
+// of them. A difference that is not below 0 leaves the guard bit above its field.
+#define QB_TAPS_LINE_MOST 0x7ffe
+#define QB_TAPS_MOST 0x7e
+static constexpr uint32_t tap_line_guards = 0x80008000u, tap_guards = 0x80808080u;
+static constexpr uint32_t no_tap = 0x7fff;
+
+struct tap_range {
+    int first, last; // last < first: none
+    // Of a window of `taps` whose first one is at `at` of `size`.
+    __device__ tap_range(int at, int size, int taps, int dilation) {
+        first = at < 0 ? -at : 0, last = size - 1 - at;
+        if (dilation > 1)
+            first = (first + dilation - 1) / dilation, last = last < 0 ? -1 : last / dilation;
+        last = min(last, taps - 1);
+    }
+    __device__ uint32_t fields(int most, int bits) const {
+        return (uint32_t)first | (uint32_t)(most - last) << bits;
+    }
+};
+
+// Do the words of tap_range hold the window?
+static inline bool taps_fit(const qb_cuda_conv *p) {
+    return p->kernel_w <= QB_TAPS_LINE_MOST && p->kernel_h <= QB_TAPS_MOST &&
+           p->kernel_d <= QB_TAPS_MOST;
+}
+
 // Is the data a matrix as it lies, a row for each of the result? Then nothing has to be divided by
 // sizes, which takes as long as a small product itself.
 QB_DEVICE bool is_matrix(const qb_cuda_conv &p) {
@@ -65,9 +93,10 @@ QB_DEVICE bool is_matrix(const qb_cuda_conv &p) {
 
 // What one thread copies: fixed rows, one 16-byte column of K. K is counted in bytes.
 template <class T> struct loader {
-    const char *image[T::a_pieces]; // first pixel of the image
-    int z[T::a_pieces], y[T::a_pieces], x[T::a_pieces];
+    const char *window[T::a_pieces]; // its first pixel, which may lie in the padding
+    uint32_t line_taps[T::a_pieces], taps[T::a_pieces];
     const char *weight;
+    int64_t offset;             // of the next step in a window: of its tap's pixel and of k
     int tap_t, tap_r, tap_s, k; // next step
     int channels;               // from the first that the tile meets on
     uint32_t to;
@@ -88,65 +117,92 @@ template <class T> struct loader {
             k -= tap * tap_bytes;
         }
         k += piece * 16;
+        offset = offset_of_tap(p) + k;
         int first = T::channels == 64 && p.group > 1 ? QB_CUDA_CONV_FIRST(&p, channel0) : 0;
         channels = (p.in_c - first) * T::element;
         to = swizzled<T::k>(line, piece); // rows apart by a multiple of 8 share the permutation
         weight = io.packed + (size_t)(channel0 + line) * p.taps * tap_bytes +
                  (size_t)tap * tap_bytes + k;
-        const char *all = (const char *)io.in + (size_t)(p.in_offset + first) * T::element;
-        const size_t pixel_bytes = (size_t)p.in_total * T::element;
-        const size_t image_bytes = pixel_bytes * p.in_d * p.in_h * p.in_w;
+        const char *data = (const char *)io.in + (size_t)(p.in_offset + first) * T::element;
 #pragma unroll
         for (int i = 0; i < T::a_pieces; i++) {
             const int row = row0 + line + i * T::lines;
-            const bool inside = row < p.rows;
-            z[i] = y[i] = x[i] = 0;
-            image[i] = all;
-            if (matrix) {
-                image[i] += (inside ? row : 0) * pixel_bytes;
-            } else {
+            int pixel = row;
+            line_taps[i] = taps[i] = 0;
+            if (!matrix) {
                 int ox = row % p.out_w, line_of = row / p.out_w, oy = line_of % p.out_h;
                 int plane = line_of / p.out_h, oz = plane % p.out_d, n = plane / p.out_d;
-                image[i] += (inside ? n : 0) * image_bytes;
-                z[i] = oz * p.stride_d - p.pad_d;
-                y[i] = oy * p.stride_h - p.pad_h;
-                x[i] = ox * p.stride_w - p.pad_w;
+                int z = oz * p.stride_d - p.pad_d, y = oy * p.stride_h - p.pad_h;
+                int x = ox * p.stride_w - p.pad_w;
+                pixel = ((n * p.in_d + z) * p.in_h + y) * p.in_w + x;
+                const tap_range of_z(z, p.in_d, p.kernel_d, p.dilation_d);
+                const tap_range of_y(y, p.in_h, p.kernel_h, p.dilation_h);
+                const tap_range of_x(x, p.in_w, p.kernel_w, p.dilation_w);
+                const bool some =
+                    of_z.first <= of_z.last && of_y.first <= of_y.last && of_x.first <= of_x.last;
+                line_taps[i] = some ? of_x.fields(0x7fff, 16) : no_tap;
+                if (some) taps[i] = of_y.fields(0x7f, 8) | of_z.fields(0x7f, 8) << 16;
             }
-            if (!inside) y[i] = -(1 << 20);
+            if (row >= p.rows) line_taps[i] = no_tap;
+            window[i] = data + (int64_t)pixel * p.in_total * T::element;
         }
     }
 
-    // Both move on to the next step.
+    __device__ int64_t offset_of_tap(const qb_cuda_conv &p) const {
+        const int dz = tap_t * p.dilation_d, dy = tap_r * p.dilation_h, dx = tap_s * p.dilation_w;
+        return (int64_t)((dz * p.in_h + dy) * p.in_w + dx) * p.in_total * T::element;
+    }
+
+    // Both move on to the next step. The 16 bytes of integers that end with channels of others meet
+    // weights of 0; of f16, where NaN would stay, they end with zeros.
     __device__ void load_data(const qb_cuda_conv &p, uint32_t stage) {
-        int dz = tap_t * p.dilation_d, dy = tap_r * p.dilation_h, dx = tap_s * p.dilation_w;
-        int pixel_bytes = p.in_total * T::element, tap_bytes = p.k_pad * T::element;
+        const uint32_t line_tap =
+            (uint32_t)tap_s | (uint32_t)(0x7fff - tap_s) << 16 | tap_line_guards;
+        const uint32_t tap = (uint32_t)tap_r | (uint32_t)(0x7f - tap_r) << 8 |
+                             (uint32_t)tap_t << 16 | (uint32_t)(0x7f - tap_t) << 24 | tap_guards;
+        const bool some = k < channels;
+        auto is_inside = [&](int i) {
+            const uint32_t along = (line_tap - line_taps[i]) | (tap_guards & ~tap_line_guards);
+            return (along & (tap - taps[i]) & tap_guards) == tap_guards && some;
+        };
+        auto slot = [&](int i) { return stage + to + i * (T::lines * T::k); };
+        if (T::element == 1 && p.in_pieces_of_8) {
+            const bool second = k + 8 < channels;
 #pragma unroll
-        for (int i = 0; i < T::a_pieces; i++) {
-            int iz = z[i] + dz, iy = y[i] + dy, ix = x[i] + dx;
-            bool valid = (unsigned)iz < (unsigned)p.in_d && (unsigned)iy < (unsigned)p.in_h &&
-                         (unsigned)ix < (unsigned)p.in_w && k < channels;
-            size_t at = valid ? (size_t)((iz * p.in_h + iy) * p.in_w + ix) * pixel_bytes + k : 0;
-            uint32_t slot = stage + to + i * (T::lines * T::k);
-            int left = valid ? channels - k : 0;
-            if (T::element == 1 && p.in_pieces_of_8)
-                qb_copy8x2(slot, image[i] + at, min(left, 8), min(max(left - 8, 0), 8));
-            else
-                qb_copy16(slot, image[i] + at, min(left, 16));
+            for (int i = 0; i < T::a_pieces; i++) {
+                const bool inside = is_inside(i);
+                qb_copy8_if(slot(i), window[i] + offset, inside);
+                qb_copy8_if(slot(i) + 8, window[i] + offset + 8, inside && second);
+            }
+        } else if (T::element == 2 && channels % 16 != 0) {
+#pragma unroll
+            for (int i = 0; i < T::a_pieces; i++) {
+                const bool inside = is_inside(i);
+                qb_copy16(slot(i), inside ? window[i] + offset : weight,
+                          inside ? min(channels - k, 16) : 0);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < T::a_pieces; i++)
+                qb_copy16_if(slot(i), window[i] + offset, is_inside(i));
         }
-        k += T::k;
+        const int tap_bytes = p.k_pad * T::element;
+        k += T::k, offset += T::k;
         if (k < tap_bytes) return;
         k -= tap_bytes;
-        if (++tap_s < p.kernel_w) return;
-        tap_s = 0;
-        if (++tap_r == p.kernel_h) tap_r = 0, tap_t++;
+        if (++tap_s == p.kernel_w) {
+            tap_s = 0;
+            if (++tap_r == p.kernel_h) tap_r = 0, tap_t++;
+        }
+        offset = offset_of_tap(p) + k;
     }
 
     __device__ void load_weight(const qb_cuda_conv &p, uint32_t stage) {
         int tap_bytes = p.k_pad * T::element;
 #pragma unroll
         for (int i = 0; i < T::b_pieces; i++)
-            qb_copy16(stage + T::rows * T::k + to + i * (T::lines * T::k),
-                      weight + (size_t)i * T::lines * p.taps * tap_bytes, 16);
+            qb_copy16_if(stage + T::rows * T::k + to + i * (T::lines * T::k),
+                         weight + (size_t)i * T::lines * p.taps * tap_bytes, true);
         weight += T::k;
     }
 };
@@ -188,15 +244,20 @@ QB_DEVICE void load_first_weights(const qb_cuda_conv &p, loader<T> &from, int st
         if (s < steps) from.load_weight(p, shared + s * T::stage_bytes);
 }
 
-// Behind load_first_weights.
-template <class T, bool SIGNED, class Sum>
-QB_DEVICE void main_loop(const qb_cuda_conv &p, loader<T> &from, int steps, uint32_t shared,
-                         int warp_row, int warp_channel, Sum (&acc)[T::mt][8][4]) {
+// Their data, behind load_first_weights.
+template <class T>
+QB_DEVICE void load_first_data(const qb_cuda_conv &p, loader<T> &from, int steps, uint32_t shared) {
 #pragma unroll
     for (int s = 0; s < T::stages - 1; s++) {
         if (s < steps) from.load_data(p, shared + s * T::stage_bytes);
         qb_copies_commit(); // the first: all weights, too
     }
+}
+
+// Behind load_first_data. At its end all stages are free.
+template <class T, bool SIGNED, class Sum>
+QB_DEVICE void main_loop(const qb_cuda_conv &p, loader<T> &from, int steps, uint32_t shared,
+                         int warp_row, int warp_channel, Sum (&acc)[T::mt][8][4]) {
     int stage = 0, next = T::stages - 1;
     for (int s = 0; s < steps; s++) {
         qb_copies_wait<T::stages - 2>();

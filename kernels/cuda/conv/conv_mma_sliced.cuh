@@ -125,6 +125,7 @@ static __global__ void __launch_bounds__(T::threads)
     qb_wait_for_dependencies();
     uint32_t residual[QB_SLICED_EACH] = {};
     if (there && p.res_dtype != QB_DTYPE_NONE) read_residual(p, io, row, channel, residual);
+    load_first_data<T>(p, from, end - begin, qb_shared_address_of(slice));
     if (T::element == 1 && p.in_signed)
         main_loop<T, true>(p, from, end - begin, qb_shared_address_of(slice), 0, 0, acc);
     else
@@ -160,7 +161,7 @@ static bool is_bounded(const qb_cuda_conv *p) {
 }
 
 template <int M, int N, int K, int GROUPS> static bool qb_tile_fits(const qb_cuda_conv *p) {
-    return (int64_t)(p->n_pad / N) * ((p->rows + M - 1) / M) <= QB_SLICED_TILES;
+    return taps_fit(p) && (int64_t)(p->n_pad / N) * ((p->rows + M - 1) / M) <= QB_SLICED_TILES;
 }
 
 template <int M, int N, int K, int GROUPS, bool COOPERATIVE, qb_cuda_epilogue EPILOGUE>

@@ -109,6 +109,25 @@ static void neighbours_go_together(void **state) {
     assert_true(qb_noise_of(&of, 3, is_float) == 0);
 }
 
+/* Within 5 seconds the hull of time and noise has but the group of 2; that of 3 takes more away
+ * than that of 1 beside it, and both together more than the one of 5. */
+static void a_limit_is_filled(void **state) {
+    (void)state;
+    qb_space space = {.n = 4};
+    double more[] = {2, 3, 1, 5}, apart[4] = {0}, noise[] = {10, 4, 1, 12};
+    qb_costs costs = {.space = &space, .more = more, .apart = apart};
+    const qb_noise of = {.of = noise};
+    bool is_float[4] = {true, false, false, false};
+    qb_costs_fill(&costs, &of, 5, is_float);
+    assert_true(is_float[0] && is_float[1] && !is_float[2] && !is_float[3]);
+    bool worse[4] = {false, false, true, true}; /* an exchange: 13 of 6 seconds, 22 of 7 */
+    qb_costs_fill(&costs, &of, 7, worse);
+    assert_true(worse[0] && !worse[1] && !worse[2] && worse[3]);
+    bool none[4] = {false};
+    qb_costs_fill(&costs, &of, 0.5, none);
+    assert_false(none[0] || none[1] || none[2] || none[3]);
+}
+
 /* What engines took corrects what the model puts them at, the costs of what they hold in float
  * alone. */
 static void measured_times_correct_costs(void **state) {
@@ -169,6 +188,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_fastest_within_the_limits_is_picked),
     cmocka_unit_test(a_point_of_the_front_has_no_better_one),
     cmocka_unit_test(neighbours_go_together),
+    cmocka_unit_test(a_limit_is_filled),
+    cmocka_unit_test(a_limit_is_filled),
     cmocka_unit_test(measured_times_correct_costs),
     cmocka_unit_test(a_torn_journal_goes_on),
 };
