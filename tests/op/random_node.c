@@ -7,6 +7,7 @@
 #include "kernels/ref.h"
 #include "random_attention.h"
 #include "random_chain.h"
+#include "random_fourier.h"
 #include "random_integer.h"
 #include "random_lines.h"
 #include "random_places.h"
@@ -39,6 +40,7 @@ static const struct {
     [QB_KIND_SCATTER] = {random_places_make, random_places_reference},
     [QB_KIND_GRID_SAMPLE] = {random_grid_make, random_grid_reference},
     [QB_KIND_SCAN] = {random_lines_make, random_lines_reference},
+    [QB_KIND_FOURIER] = {random_fourier_make, random_fourier_reference},
     [QB_KIND_ARG] = {random_lines_make, random_lines_reference},
     [QB_KIND_POOL_PLACES] = {NULL, pool_places},
 };
