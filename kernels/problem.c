@@ -35,6 +35,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_SCATTER] = "scatter",
         [QB_KIND_GRID_SAMPLE] = "grid_sample",
         [QB_KIND_SCAN] = "scan",
+        [QB_KIND_FOLD] = "fold",
         [QB_KIND_FOURIER] = "fourier",
         [QB_KIND_ARG] = "arg",
         [QB_KIND_POOL_PLACES] = "pool_places",
@@ -174,7 +175,7 @@ bool qb_kind_is_row_major(qb_kind kind) {
            kind == QB_KIND_REDUCE || kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
            kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE ||
            kind == QB_KIND_GRID_SAMPLE || kind == QB_KIND_SCAN || kind == QB_KIND_ARG ||
-           kind == QB_KIND_POOL_PLACES || kind == QB_KIND_FOURIER;
+           kind == QB_KIND_POOL_PLACES || kind == QB_KIND_FOURIER || kind == QB_KIND_FOLD;
 }
 
 void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
@@ -260,6 +261,7 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_GROUP_NORM: return 5.0 * out;
     case QB_KIND_SCAN: return out;
     case QB_KIND_ARG:
+    case QB_KIND_FOLD:
     case QB_KIND_REDUCE: return count_of(&p->in[0].shape, 0);
     case QB_KIND_CHAIN: return out * (double)p->chain->n_operations;
     case QB_KIND_RESIZE: return p->resize == QB_RESIZE_NEAREST ? 0.0 : 8.0 * out;

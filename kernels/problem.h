@@ -98,6 +98,8 @@ typedef enum qb_kind {
                             POOL lies, the first of equal ones */
     QB_KIND_FOURIER,     /* in: x, and of frames their step and window, as ONNX's DFT and STFT: its
                             spectrum, or from that to x, as `fourier` says */
+    QB_KIND_FOLD, /* in: x [N, C window, blocks]; out [N, C, ...]: the sum of what `window` cut
+                     out of it, block by block, sums in the order of the window's places */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);

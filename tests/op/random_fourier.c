@@ -1,6 +1,9 @@
 #include "random_fourier.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "kernels/ref.h"
 
 static void make_frames(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
@@ -112,4 +115,77 @@ void random_fourier_reference(random_case *c) {
         const line to = {(outer * n_y + rest) * parts_y, inner * parts_y, n_y, parts_y};
         transform(c, &from, &to);
     }
+}
+
+/* ---- FOLD ---- */
+
+void random_fold_make(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_window *w = &p->window;
+    int64_t block = 1, blocks = 1;
+    c->in[0].dtype = p->out.dtype = QB_DTYPE_F32;
+    p->n_in = 1;
+    w->n = (int32_t)random_between(rng, 1, 3);
+    p->out.shape = qb_shape_of(2, (int)random_between(rng, 1, 3), (int)random_between(rng, 1, 3));
+    p->out.shape.rank += w->n;
+    for (int32_t d = 0; d < w->n; d++) {
+        const int64_t most = d == w->n - 1 && random_chance(rng, 20) ? 300 : 9;
+        w->kernel[d] = random_between(rng, 1, 3);
+        w->stride[d] = random_between(rng, 1, 4);
+        w->dilation[d] = random_between(rng, 1, 2);
+        w->pad_begin[d] = random_between(rng, 0, 2);
+        w->pad_end[d] = random_between(rng, 0, 2);
+        const int64_t reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
+        int64_t *size = &p->out.shape.dim[2 + d];
+        *size = reach + random_between(rng, 0, most);
+        block *= w->kernel[d];
+        blocks *= (*size + w->pad_begin[d] + w->pad_end[d] - reach) / w->stride[d] + 1;
+    }
+    c->in[0].shape =
+        qb_shape_of(3, (int)p->out.shape.dim[0], (int)(p->out.shape.dim[1] * block), (int)blocks);
+    if (random_chance(rng, 40)) {
+        c->scale[CASE_INPUTS] = 0.05f;
+        c->zero[CASE_INPUTS] = 90;
+        p->out.dtype = QB_DTYPE_U8;
+        p->out.q = (qb_qparams){QB_DTYPE_U8, -1, 1, &c->scale[CASE_INPUTS], &c->zero[CASE_INPUTS]};
+    }
+}
+
+/* Where place `inside` of block `at` lies in an image; -1: outside. */
+static int64_t pixel_of(const qb_window *w, const qb_shape *y, int64_t inside, int64_t at) {
+    int64_t pixel = 0, stride = 1;
+    for (int32_t d = w->n - 1; d >= 0; d--) {
+        const int64_t size = y->dim[2 + d], reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
+        const int64_t blocks = (size + w->pad_begin[d] + w->pad_end[d] - reach) / w->stride[d] + 1;
+        const int64_t x =
+            at % blocks * w->stride[d] - w->pad_begin[d] + inside % w->kernel[d] * w->dilation[d];
+        if (x < 0 || x >= size) return -1;
+        pixel += x * stride;
+        stride *= size;
+        at /= blocks;
+        inside /= w->kernel[d];
+    }
+    return pixel;
+}
+
+void random_fold_reference(random_case *c) {
+    const qb_problem *p = &c->problem;
+    const qb_shape *x = &c->in[0].shape;
+    const qb_desc *y = &p->out;
+    const int64_t planes = y->shape.dim[0] * y->shape.dim[1];
+    const int64_t pixels = qb_shape_count(&y->shape) / planes, blocks = x->dim[2];
+    const int64_t block = x->dim[1] / y->shape.dim[1];
+    double *sum = calloc((size_t)(planes * pixels), sizeof *sum);
+    if (!sum) abort();
+    for (int64_t i = 0; i < planes * block * blocks; i++) {
+        const int64_t at = pixel_of(&p->window, &y->shape, i / blocks % block, i % blocks);
+        if (at >= 0)
+            sum[i / (block * blocks) * pixels + at] += (double)((const float *)c->data[0])[i];
+    }
+    for (int64_t i = 0; i < planes * pixels; i++) {
+        double v = (double)(float)sum[i];
+        if (y->q.n > 0) v = qb_quantize_value((float)v, y->q.scale[0], y->q.zero[0], y->dtype);
+        qb_number_put(y->dtype, c->expected, i, v);
+    }
+    free(sum);
 }

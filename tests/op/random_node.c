@@ -41,6 +41,7 @@ static const struct {
     [QB_KIND_GRID_SAMPLE] = {random_grid_make, random_grid_reference},
     [QB_KIND_SCAN] = {random_lines_make, random_lines_reference},
     [QB_KIND_FOURIER] = {random_fourier_make, random_fourier_reference},
+    [QB_KIND_FOLD] = {random_fold_make, random_fold_reference},
     [QB_KIND_ARG] = {random_lines_make, random_lines_reference},
     [QB_KIND_POOL_PLACES] = {NULL, pool_places},
 };
