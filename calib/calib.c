@@ -175,15 +175,16 @@ out:
     return status == QB_OK ? QB_OK : qb_wrap(cx, "calibrate");
 }
 
-/* Reports values that are not finite; a tensor of nothing else cannot be quantized. */
+/* Reports values that are not finite. A tensor of nothing but infinities, what a mask is made of,
+ * is left out; where there is NaN as well, something is wrong. */
 static qb_status check_finite(qb_ctx *cx, const char *name, const qb_stats *s) {
     const uint64_t odd = s->nan + s->pos_inf + s->neg_inf;
-    if (s->count == 0 && odd > 0)
+    if (s->count == 0 && s->nan > 0)
         return qb_fail(cx, QB_STATUS_INVALID,
                        "tensor '%s' has no finite value: %llu NaN, %llu inf, %llu -inf", name,
                        (unsigned long long)s->nan, (unsigned long long)s->pos_inf,
                        (unsigned long long)s->neg_inf);
-    if (odd > 0)
+    if (s->count > 0 && odd > 0)
         qb_warn(cx, "tensor '%s': %llu NaN, %llu inf and %llu -inf of %llu values are left out",
                 name, (unsigned long long)s->nan, (unsigned long long)s->pos_inf,
                 (unsigned long long)s->neg_inf, (unsigned long long)(s->count + odd));

@@ -5,16 +5,17 @@
 #define MAX_FOLD_INPUTS 256
 #define MAX_FOLD_OUTPUTS 64
 
-/* Sizes that a tool has quantized like any other floats; larger constants stay integers. */
-#define MAX_SIZES 16
+/* Lists that a tool has quantized like any other floats: sizes, and gains that several norms share
+ * through an Identity. Weights stay integers. */
+#define MAX_LIST 16384
 
-static bool is_quantized_sizes(const qb_value *value) {
+static bool is_quantized_list(const qb_value *value) {
     return value->q.n == 1 && qb_shape_known(&value->shape) && value->shape.rank <= 1 &&
-           qb_shape_count(&value->shape) <= MAX_SIZES;
+           qb_shape_count(&value->shape) <= MAX_LIST;
 }
 
 static bool plain_known(const qb_value *value) {
-    return (value->q.n == 0 || is_quantized_sizes(value)) && value->dtype != QB_DTYPE_NONE &&
+    return (value->q.n == 0 || is_quantized_list(value)) && value->dtype != QB_DTYPE_NONE &&
            qb_shape_known(&value->shape);
 }
 
@@ -117,11 +118,11 @@ static qb_status run_node(qb_ctx *cx, qb_graph *graph, int32_t index, qb_tensor 
 
 static int32_t zero_of(const qb_value *value) { return value->q.zero ? value->q.zero[0] : 0; }
 
-/* Disguised quantized sizes are the reals that they stand for. */
-static qb_status show_sizes(qb_ctx *cx, qb_graph *graph, const qb_disguise *disguise) {
+/* Disguised quantized lists are the reals that they stand for. */
+static qb_status show_lists(qb_ctx *cx, qb_graph *graph, const qb_disguise *disguise) {
     for (int32_t v = 0; v < graph->n_values; v++) {
         qb_value *value = &graph->values[v];
-        if (!is_quantized_sizes(value) || !disguise->data[v]) continue;
+        if (!is_quantized_list(value) || !disguise->data[v]) continue;
         const int64_t n = qb_shape_count(&value->shape);
         float *reals = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n + 1, sizeof *reals));
         for (int64_t i = 0; i < n; i++)
@@ -134,7 +135,7 @@ static qb_status show_sizes(qb_ctx *cx, qb_graph *graph, const qb_disguise *disg
 }
 
 /* Computed reals become those that the value can hold, and its integers what the disguise hides. */
-static qb_status round_sizes(qb_ctx *cx, qb_graph *graph, int32_t v, float *reals,
+static qb_status round_lists(qb_ctx *cx, qb_graph *graph, int32_t v, float *reals,
                              qb_disguise *disguise) {
     const qb_value *value = &graph->values[v];
     const int64_t n = qb_shape_count(&value->shape);
@@ -155,7 +156,7 @@ static qb_status make_constants(qb_ctx *cx, qb_graph *graph, int32_t index, cons
     const qb_node *node = &graph->nodes[index];
     for (int32_t i = 0; i < node->n_out; i++)
         if (graph->values[node->out[i]].q.n > 0)
-            QB_TRY(round_sizes(cx, graph, node->out[i], out[i].data, disguise));
+            QB_TRY(round_lists(cx, graph, node->out[i], out[i].data, disguise));
     for (int32_t i = 0; i < node->n_out; i++) {
         qb_value *value = &graph->values[node->out[i]];
         value->data = out[i].data;
@@ -237,7 +238,7 @@ qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n) {
 qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_t *n) {
     folding f = {.limit = bytes};
     QB_TRY(qb_disguise_begin(cx, graph, &f.disguise));
-    qb_status status = show_sizes(cx, graph, &f.disguise);
+    qb_status status = show_lists(cx, graph, &f.disguise);
     if (status == QB_OK) status = fold_all(cx, graph, &f);
     qb_disguise_end(graph, &f.disguise);
     graph->folded += f.taken;

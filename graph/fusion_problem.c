@@ -104,6 +104,8 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_SCATTER:
     case QB_KIND_GRID_SAMPLE:
     case QB_KIND_SCAN:
+    case QB_KIND_FOURIER:
+    case QB_KIND_FOLD:
     case QB_KIND_ARG:
     case QB_KIND_POOL_PLACES:
     case QB_KIND_COUNT: break;

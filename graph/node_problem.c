@@ -103,6 +103,17 @@ static bool lower_grid(const qb_graph *graph, const qb_node *node, qb_problem *p
     return qb_node_grid(node, &p->grid);
 }
 
+static bool lower_fourier(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    if (!qb_node_fourier(graph, node, &p->fourier, &p->axis)) return false;
+    p->n_in = p->fourier.step > 0 ? node->n_in : 1;
+    return true;
+}
+
+static bool lower_fold(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    p->n_in = 1;
+    return qb_node_fold(graph, node, &p->window);
+}
+
 static bool lower_scan(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     int64_t axis;
     int32_t n;
@@ -284,6 +295,8 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_REDUCE] = lower_reduce,
         [QB_KIND_PAD] = lower_pad,
         [QB_KIND_SCAN] = lower_scan,
+        [QB_KIND_FOURIER] = lower_fourier,
+        [QB_KIND_FOLD] = lower_fold,
         [QB_KIND_ARG] = lower_arg,
         [QB_KIND_POOL] = lower_pool,
         [QB_KIND_RESIZE] = lower_resize,
@@ -296,7 +309,8 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
     p.kind = node->op ? node->op->kernel.kind : QB_KIND_NODE;
     if (!lowerings[p.kind] || !lowerings[p.kind](graph, node, &p)) return false;
     const bool recurrent = p.kind == QB_KIND_RECURRENT;
-    const bool of_floats = recurrent || p.kind == QB_KIND_GRID_SAMPLE;
+    const bool of_floats = recurrent || p.kind == QB_KIND_GRID_SAMPLE ||
+                           p.kind == QB_KIND_FOURIER || p.kind == QB_KIND_FOLD;
     for (int32_t i = 0; i < p.n_in; i++) {
         in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;

@@ -191,6 +191,11 @@ bool qb_node_places(const qb_graph *graph, const qb_node *node, qb_places *out);
 qb_status qb_scatter_reduction(qb_ctx *cx, const char *what, qb_reduce_kind *out);
 /* How a node that samples a grid does it; false where an attribute is none that ONNX knows. */
 bool qb_node_grid(const qb_node *node, qb_grid_sampling *out);
+/* The window whose cuts a Col2Im node adds up; false where its sizes are computed, or there are
+ * more than three. */
+bool qb_node_fold(const qb_graph *graph, const qb_node *node, qb_window *out);
+/* The transform of a DFT or STFT node, and a DFT's axis; false where a parameter is computed. */
+bool qb_node_fourier(const qb_graph *graph, const qb_node *node, qb_fourier *out, int32_t *axis);
 /* The functions of a RECURRENT node's cell, QB_CELL_ACTS for each direction; false where kernels do
  * not have one of them. */
 bool qb_node_cell_acts(const qb_node *node, int64_t directions, qb_act *acts);

@@ -35,6 +35,8 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_SCATTER] = "scatter",
         [QB_KIND_GRID_SAMPLE] = "grid_sample",
         [QB_KIND_SCAN] = "scan",
+        [QB_KIND_FOLD] = "fold",
+        [QB_KIND_FOURIER] = "fourier",
         [QB_KIND_ARG] = "arg",
         [QB_KIND_POOL_PLACES] = "pool_places",
     };
@@ -173,7 +175,7 @@ bool qb_kind_is_row_major(qb_kind kind) {
            kind == QB_KIND_REDUCE || kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
            kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE ||
            kind == QB_KIND_GRID_SAMPLE || kind == QB_KIND_SCAN || kind == QB_KIND_ARG ||
-           kind == QB_KIND_POOL_PLACES;
+           kind == QB_KIND_POOL_PLACES || kind == QB_KIND_FOURIER || kind == QB_KIND_FOLD;
 }
 
 void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
@@ -195,6 +197,10 @@ void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
                        (long long)p->views.keys, (long long)p->views.size,
                        (long long)p->views.value_size);
     if (p->kind == QB_KIND_SCAN) qb_strbuf_addf(text, ";%d%d", p->scan.exclusive, p->scan.reverse);
+    if (p->kind == QB_KIND_FOURIER)
+        qb_strbuf_addf(text, ";%lld+%lld:%d%d:%d", (long long)p->fourier.length,
+                       (long long)p->fourier.step, p->fourier.inverse, p->fourier.onesided,
+                       p->axis);
     if (p->kind == QB_KIND_ARG) qb_strbuf_addf(text, ";%d%d", p->extreme.smallest, p->extreme.last);
     if (p->kind == QB_KIND_GRID_SAMPLE)
         qb_strbuf_addf(text, ";%d%d%d", (int)p->grid.mode, (int)p->grid.outside, p->grid.corners);
@@ -255,10 +261,12 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_GROUP_NORM: return 5.0 * out;
     case QB_KIND_SCAN: return out;
     case QB_KIND_ARG:
+    case QB_KIND_FOLD:
     case QB_KIND_REDUCE: return count_of(&p->in[0].shape, 0);
     case QB_KIND_CHAIN: return out * (double)p->chain->n_operations;
     case QB_KIND_RESIZE: return p->resize == QB_RESIZE_NEAREST ? 0.0 : 8.0 * out;
     case QB_KIND_GRID_SAMPLE: return 8.0 * out;
+    case QB_KIND_FOURIER: return 5.0 * out * log2((double)p->fourier.length);
     case QB_KIND_NODE:
     case QB_KIND_CONCAT:
     case QB_KIND_COPY:

@@ -96,6 +96,10 @@ typedef enum qb_kind {
     QB_KIND_ARG,         /* in: x; out (s64): where along `axis` what `extreme` puts first lies */
     QB_KIND_POOL_PLACES, /* in: x; out (s64): where in x (row-major) the maximum of each window of a
                             POOL lies, the first of equal ones */
+    QB_KIND_FOURIER,     /* in: x, and of frames their step and window, as ONNX's DFT and STFT: its
+                            spectrum, or from that to x, as `fourier` says */
+    QB_KIND_FOLD, /* in: x [N, C window, blocks]; out [N, C, ...]: the sum of what `window` cut
+                     out of it, block by block, sums in the order of the window's places */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -271,6 +275,12 @@ typedef struct qb_grid_sampling {
     bool corners; /* -1 and 1 are the middles of the first and last pixel, not their outer edges */
 } qb_grid_sampling;
 
+/* As ONNX's DFT, and its STFT: of frames that begin `step` numbers apart. */
+typedef struct qb_fourier {
+    int64_t length, step; /* step 0: no frames, but along `axis` */
+    bool inverse, onesided;
+} qb_fourier;
+
 typedef struct qb_scan {
     bool exclusive; /* the element itself is not in its sum */
     bool reverse;   /* from the end */
@@ -319,6 +329,7 @@ typedef struct qb_problem {
     qb_places places;      /* GATHER, SCATTER */
     qb_grid_sampling grid; /* GRID_SAMPLE */
     qb_scan scan;          /* SCAN */
+    qb_fourier fourier;    /* FOURIER; its `axis` */
     qb_extreme extreme;    /* ARG */
     qb_strided strided;    /* STRIDED_COPY */
     bool has_views;        /* ATTENTION: heads lie where `views` says, not as the shapes do */

@@ -141,6 +141,28 @@ static void trace_data(const qb_graph *graph, bool *from_data) {
     }
 }
 
+/* Sizes that the caller chooses have symbols. */
+static bool comes_with_data(const qb_shape *shape) {
+    bool late = shape->rank < 0;
+    for (int32_t d = 0; d < shape->rank; d++) late = late || shape->dim[d] == -1;
+    return late;
+}
+
+/* Engines compute a node of such sizes, and all behind it, as their tail: also where sizes are
+ * known again. */
+static void trace_late(const qb_graph *graph, bool *late) {
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const qb_node *node = &graph->nodes[i];
+        bool any = false;
+        for (int32_t k = 0; k < node->n_in; k++)
+            any = any || (node->in[k] >= 0 && late[node->in[k]]);
+        for (int32_t k = 0; k < node->n_out; k++)
+            any = any || (node->out[k] >= 0 && comes_with_data(&graph->values[node->out[k]].shape));
+        for (int32_t k = 0; k < node->n_out; k++)
+            if (node->out[k] >= 0) late[node->out[k]] = any;
+    }
+}
+
 /* The graph as engines bind it, its norms one node each; NULL where sizes come with the data. Sizes
  * that are open here are any. */
 static qb_status bind_any(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
@@ -192,14 +214,16 @@ static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
     s->quantized = qb_arena_alloc(cx, arena, n, sizeof *s->quantized);
     s->producer = qb_arena_alloc(cx, arena, n, sizeof *s->producer);
     s->from_data = qb_arena_alloc(cx, arena, n, sizeof *s->from_data);
+    s->late = qb_arena_alloc(cx, arena, n, sizeof *s->late);
     s->inside = qb_arena_alloc(cx, arena, n, sizeof *s->inside);
     s->asked_16 = qb_arena_alloc(cx, arena, n, sizeof *s->asked_16);
     s->in_16_bits = qb_arena_alloc(cx, arena, n, sizeof *s->in_16_bits);
     s->params_16 = qb_arena_alloc(cx, arena, n, sizeof *s->params_16);
-    if (!s->rule || !s->quantized || !s->producer || !s->from_data || !s->inside || !s->asked_16 ||
-        !s->in_16_bits || !s->params_16)
+    if (!s->rule || !s->quantized || !s->producer || !s->from_data || !s->late || !s->inside ||
+        !s->asked_16 || !s->in_16_bits || !s->params_16)
         return cx->code;
     trace_data(s->graph, s->from_data);
+    trace_late(s->graph, s->late);
     for (size_t v = 0; v < n; v++) s->producer[v] = -1;
     for (int32_t i = 0; i < s->groups.n; i++) {
         int32_t value;

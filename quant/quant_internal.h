@@ -26,6 +26,7 @@ typedef struct qb_quant_state {
     qb_qparams *params_16; /* of these */
     bool *inside;          /* engines compute it within a step, in floats */
     bool *from_data;       /* computed from the model's inputs, and not from their shapes alone */
+    bool *late; /* its size, or that of a value it is computed from, comes with the data */
 } qb_quant_state;
 
 typedef struct qb_quant_step {

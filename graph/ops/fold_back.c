@@ -1,4 +1,5 @@
 /* The ways back to an image: Col2Im adds up blocks, MaxUnpool puts maxima where they came from. */
+#include "graph/rewrite_internal.h"
 #include "ops_internal.h"
 
 typedef struct fold_attrs {
@@ -136,7 +137,22 @@ static qb_status eval_col2im(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 
 QB_OP_SIMPLE(col2im, "Col2Im", 18, 3, 3, 1, sizeof(fold_attrs), col2im_table, FLOAT, infer_col2im,
              eval_col2im, .bound = qb_bound_none, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ITEMWISE);
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_FOLD});
+
+bool qb_node_fold(const qb_graph *graph, const qb_node *node, qb_window *out) {
+    const fold_attrs *attrs = node->attrs;
+    int32_t n;
+    *out = (qb_window){0};
+    if (!qb_value_int_list(graph, node->in[2], out->kernel, 3, &n)) return false;
+    out->n = n;
+    for (int32_t d = 0; d < n; d++) {
+        out->stride[d] = or_else(&attrs->strides, d, 1);
+        out->dilation[d] = or_else(&attrs->dilations, d, 1);
+        out->pad_begin[d] = or_else(&attrs->pads, d, 0);
+        out->pad_end[d] = or_else(&attrs->pads, n + d, 0);
+    }
+    return true;
+}
 
 /* --- MaxUnpool ------------------------------------------------------------------------------- */
 

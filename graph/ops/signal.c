@@ -2,7 +2,8 @@
  * are in double. */
 #include <math.h>
 
-#include "base/vector_loop.h"
+#include "graph/rewrite_internal.h"
+#include "kernels/fourier.h"
 #include "ops_internal.h"
 
 #define PI 3.14159265358979323846
@@ -26,172 +27,14 @@ static qb_status infer_number(qb_ctx *cx, const qb_infer_args *args, int32_t i, 
 
 /* --- transforms ------------------------------------------------------------------------------ */
 
-/* Numbers `step` elements apart, each with its imaginary part behind it when it has one. */
-typedef struct series {
-    float *data;
-    int64_t n, step;
-    bool is_complex;
-} series;
-
-/* Many of them: the first one, and how many elements the others lie behind it. */
-typedef struct lines {
-    series first;
-    int64_t inner, outer_step, inner_step;
-} lines;
-
-static series line_of(const lines *of, int64_t i) {
-    series line = of->first;
-    line.data += i / of->inner * of->outer_step + i % of->inner * of->inner_step;
-    return line;
-}
-
-/* Lines that are transformed together, and the doubles of one complex number of each: their real
- * parts, their imaginary parts. */
-enum { LINES = 8, NUMBER = 2 * LINES };
-
-/* y[k] = sum over j of x[j] w[j] exp(-2 pi i j k / n), n the length; `inverse` turns the sign and
- * divides by n. What x lacks is 0; where the spectrum of a real signal stops half-way it goes on as
- * its mirror image. */
-typedef struct transform {
-    int64_t length, n; /* n: complex numbers, half the length where pairs of reals are one */
-    bool inverse, mirrored;
-    double *cosine, *sine; /* of -2 pi k / length, or 2 pi k / length */
-    double *x, *y, *part;  /* `length` numbers each: signal, spectrum, what is being put together */
-} transform;
-
-static qb_status transform_begin(qb_ctx *cx, int64_t length, bool is_complex, transform *t) {
-    const size_t numbers = (size_t)length * NUMBER;
-    t->length = length;
-    t->n = is_complex || t->mirrored || length % 2 ? length : length / 2;
-    QB_TRY_NEW(cx, t->x = qb_temp_take(cx, 3 * numbers + 2 * (size_t)length, sizeof *t->x));
-    memset(t->x, 0, numbers * sizeof *t->x);
-    t->y = t->x + numbers;
-    t->part = t->y + numbers;
-    t->cosine = t->part + numbers;
-    t->sine = t->cosine + length;
-    for (int64_t k = 0; k < length; k++) {
-        const double angle = 2 * PI * (double)k / (double)length;
-        t->cosine[k] = cos(angle);
-        t->sine[k] = sin(angle) * (t->inverse ? 1 : -1);
-    }
-    return QB_OK;
-}
-
-static void load(const transform *t, series from, const float *window, double *x) {
-    const bool pairs = t->n < t->length;
-    for (int64_t j = 0; j < t->length; j++) {
-        const bool there = j < from.n;
-        const float *at = from.data + (there ? j * from.step : 0);
-        const double w = !there ? 0.0 : window ? (double)window[j] : 1.0;
-        double *to = pairs ? x + j / 2 * NUMBER + j % 2 * LINES : x + j * NUMBER;
-        to[0] = there ? w * (double)at[0] : 0.0;
-        if (!pairs) to[LINES] = there && from.is_complex ? w * (double)at[1] : 0.0;
-    }
-    for (int64_t j = t->n / 2 + 1; j < t->n && t->mirrored; j++) {
-        x[j * NUMBER] = x[(t->n - j) * NUMBER];
-        x[j * NUMBER + LINES] = -x[(t->n - j) * NUMBER + LINES];
-    }
-}
-
-static void store(const transform *t, const double *y, series to) {
-    const double scale = t->inverse ? 1.0 / (double)t->length : 1.0;
-    for (int64_t k = 0; k < to.n; k++, y += NUMBER) {
-        to.data[k * to.step] = (float)(y[0] * scale);
-        if (to.is_complex) to.data[k * to.step + 1] = (float)(y[LINES] * scale);
-    }
-}
-
-static int64_t smallest_factor(int64_t n) {
-    for (int64_t f = 2; f * f <= n; f++)
-        if (n % f == 0) return f;
-    return n;
-}
-
-/* y = the sum of `count` numbers, `in` apart, times the roots 0, root, 2 root ... */
-QB_LOOP(sum_up,
-        (const transform *t, const double *x, int64_t count, int64_t in, int64_t root, double *y),
-        (t, x, count, in, root, y)) {
-    double sum[NUMBER] = {0};
-    for (int64_t j = 0, at = 0; j < count; j++, x += in * NUMBER) {
-        const double c = t->cosine[at], s = t->sine[at];
-        for (int l = 0; l < LINES; l++) {
-            sum[l] += x[l] * c - x[LINES + l] * s;
-            sum[LINES + l] += x[l] * s + x[LINES + l] * c;
-        }
-        at = at + root < t->length ? at + root : at + root - t->length;
-    }
-    memcpy(y, sum, sizeof sum);
-}
-
-/* The same for two, of all numbers of a part, in place. */
-QB_LOOP(put_halves_together, (const transform *t, double *y, int64_t m), (t, y, m)) {
-    const int64_t root = t->length / (2 * m);
-    for (int64_t k = 0; k < m; k++, y += NUMBER) {
-        const double c = t->cosine[k * root], s = t->sine[k * root];
-        double *other = y + m * NUMBER;
-        for (int l = 0; l < LINES; l++) {
-            const double re = other[l] * c - other[LINES + l] * s;
-            const double im = other[l] * s + other[LINES + l] * c;
-            other[l] = y[l] - re;
-            other[LINES + l] = y[LINES + l] - im;
-            y[l] += re;
-            y[LINES + l] += im;
-        }
-    }
-}
-
-/* The spectrum of `count` numbers of the signal, from `first` and n / count apart: those of f times
- * fewer numbers, f times, are put together, f being the count's smallest factor (Cooley, Tukey). */
-static void transform_part(const transform *t, int64_t first, int64_t count, double *y) {
-    const int64_t f = smallest_factor(count), m = count / f, step = t->n / count;
-    const int64_t root = t->length / count;
-    if (m <= 1) { /* one number, or a prime */
-        for (int64_t k = 0; k < count; k++)
-            sum_up(t, t->x + first * NUMBER, count, step, k * root, y + k * NUMBER);
-        return;
-    }
-    for (int64_t i = 0; i < f; i++) transform_part(t, first + i * step, m, y + i * m * NUMBER);
-    if (f == 2) {
-        put_halves_together(t, y, m);
-        return;
-    }
-    memcpy(t->part, y, (size_t)(count * NUMBER) * sizeof *y);
-    for (int64_t k = 0; k < count; k++)
-        sum_up(t, t->part + k % m * NUMBER, f, m, k * root, y + k * NUMBER);
-}
-
-/* The spectrum of reals from that of their pairs: those of the even and of the odd ones are its
- * symmetric and its antisymmetric part. */
-QB_LOOP(part_pairs, (const transform *t, const double *pairs, double *y), (t, pairs, y)) {
-    for (int64_t k = 0; k <= t->n; k++) {
-        const double *a = pairs + k % t->n * NUMBER, *b = pairs + (t->n - k) % t->n * NUMBER;
-        double *to = y + k * NUMBER, *mirror = y + (t->length - k) % t->length * NUMBER;
-        const double c = t->cosine[k], s = t->sine[k];
-        for (int l = 0; l < LINES; l++) {
-            const double odd = 0.5 * (a[LINES + l] + b[LINES + l]), odd_i = 0.5 * (b[l] - a[l]);
-            const double re = 0.5 * (a[l] + b[l]) + (odd * c - odd_i * s);
-            const double im = 0.5 * (a[LINES + l] - b[LINES + l]) + (odd * s + odd_i * c);
-            mirror[l] = re;
-            mirror[LINES + l] = -im;
-            to[l] = re;
-            to[LINES + l] = im;
-        }
-    }
-}
-
-static qb_status transform_lines(qb_ctx *cx, transform *t, int64_t length, int64_t n,
-                                 const lines *from, const float *window, const lines *to) {
-    QB_TRY(transform_begin(cx, length, from->first.is_complex, t));
-    const bool pairs = t->n < length;
-    for (int64_t i = 0; i < n; i += LINES) {
-        const int64_t some = n - i < LINES ? n - i : LINES;
-        for (int64_t l = 0; l < some; l++) load(t, line_of(from, i + l), window, t->x + l);
-        transform_part(t, 0, t->n, t->y);
-        if (pairs) part_pairs(t, t->y, t->part);
-        const double *y = pairs ? t->part : t->y;
-        for (int64_t l = 0; l < some; l++) store(t, y + l, line_of(to, i + l));
-    }
-    qb_temp_give(t->x);
+static qb_status transform(qb_ctx *cx, const qb_fourier *how, int32_t axis, const qb_tensor *x,
+                           const float *window, qb_tensor *y) {
+    const qb_fourier_plan plan = qb_fourier_plan_of(how, axis, &x->desc.shape, &y->desc.shape);
+    const int64_t roots = qb_fourier_roots(&plan), room = qb_fourier_room(&plan);
+    double *made = QB_NEW(cx, qb_temp_take(cx, (size_t)(roots + room), sizeof *made));
+    qb_fourier_fill_roots(&plan, made);
+    qb_fourier_run(&plan, made, x->data, window, 0, plan.lines, y->data, made + roots);
+    qb_temp_give(made);
     return QB_OK;
 }
 
@@ -258,19 +101,8 @@ static qb_status eval_dft(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     if (qb_eval_has(node, in, 1)) QB_TRY(qb_eval_ints(cx, &in[1], &length, 1, &n));
     if (qb_shape_count(y) == 0) return QB_OK;
     QB_TRY(expect_one(cx, "dft_length", n, length, 1));
-    const int64_t inner = qb_shape_span(x, axis + 1, x->rank - 1);
-    const int64_t parts_x = x->dim[x->rank - 1], parts_y = y->dim[y->rank - 1];
-    const int64_t n_x = x->dim[axis], n_y = y->dim[axis];
-    const lines from = {{(float *)in[0].data, n_x, inner * parts_x, parts_x == 2},
-                        inner,
-                        n_x * inner * parts_x,
-                        parts_x};
-    const lines to = {{(float *)out[0].data, n_y, inner * parts_y, parts_y == 2},
-                      inner,
-                      n_y * inner * parts_y,
-                      parts_y};
-    transform t = {.inverse = attrs->inverse != 0, .mirrored = attrs->inverse && attrs->onesided};
-    return transform_lines(cx, &t, length, qb_shape_count(y) / parts_y / n_y, &from, NULL, &to);
+    const qb_fourier how = {length, 0, attrs->inverse != 0, attrs->onesided != 0};
+    return transform(cx, &how, axis, &in[0], NULL, &out[0]);
 }
 
 /* Before opset 20 the axis was an attribute. */
@@ -286,7 +118,8 @@ static qb_status upgrade_dft(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t 
 }
 
 QB_OP_SIMPLE(dft, "DFT", 17, 1, 3, 1, sizeof(dft_attrs), dft_table, FLOAT, infer_dft, eval_dft,
-             .upgrade = upgrade_dft, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
+             .upgrade = upgrade_dft, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW,
+             .kernel = {QB_KIND_FOURIER});
 
 /* --- STFT ------------------------------------------------------------------------------------ */
 
@@ -326,26 +159,48 @@ static qb_status eval_stft(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     QB_EVAL_IN_F32(eval_stft);
     const qb_shape *x = &in[0].desc.shape, *y = &out[0].desc.shape;
     const bool has_window = qb_eval_has(node, in, 2);
-    const int64_t parts = x->rank == 3 ? x->dim[2] : 1, n = x->dim[1];
-    int64_t step, length = has_window ? qb_shape_count(&in[2].desc.shape) : n;
+    int64_t step, length = has_window ? qb_shape_count(&in[2].desc.shape) : x->dim[1];
     int32_t count;
     QB_TRY(qb_eval_ints(cx, &in[1], &step, 1, &count));
     QB_TRY(expect_one(cx, "frame_step", count, step, 1));
     if (qb_eval_has(node, in, 3)) QB_TRY(qb_eval_ints(cx, &in[3], &length, 1, &count));
     if (qb_shape_count(y) == 0) return QB_OK;
     QB_TRY(expect_one(cx, "frame_length", count, length, 1));
-    const lines from = {
-        {(float *)in[0].data, length, parts, parts == 2}, y->dim[1], n * parts, step * parts};
-    const int64_t each = y->dim[2] * 2;
-    const lines to = {
-        {(float *)out[0].data, y->dim[2], 2, true}, y->dim[1], y->dim[1] * each, each};
-    transform t = {0};
-    return transform_lines(cx, &t, length, y->dim[0] * y->dim[1], &from,
-                           has_window ? in[2].data : NULL, &to);
+    const qb_fourier how = {.length = length, .step = step};
+    return transform(cx, &how, 0, &in[0], has_window ? in[2].data : NULL, &out[0]);
 }
 
 QB_OP_SIMPLE(stft, "STFT", 17, 2, 4, 1, sizeof(dft_attrs), stft_table, FLOAT, infer_stft, eval_stft,
-             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW, .kernel = {QB_KIND_FOURIER});
+
+/* --- for kernels ----------------------------------------------------------------------------- */
+
+/* The number that input i holds; left alone where it is left out. */
+static bool constant_number(const qb_graph *graph, const qb_node *node, int32_t i, int64_t *out) {
+    const int32_t value = qb_node_in(node, i);
+    int32_t n;
+    return value < 0 || (qb_value_int_list(graph, value, out, 1, &n) && n == 1);
+}
+
+bool qb_node_fourier(const qb_graph *graph, const qb_node *node, qb_fourier *out, int32_t *axis) {
+    const dft_attrs *attrs = node->attrs;
+    const qb_shape *x = &graph->values[node->in[0]].shape;
+    const bool frames = qb_attr_find(node->op, "inverse") == NULL;
+    int64_t along = frames ? 0 : -2;
+    *out = (qb_fourier){.length = x->dim[1], .onesided = attrs->onesided != 0};
+    if (frames) {
+        const int32_t window = qb_node_in(node, 2);
+        if (window >= 0) out->length = qb_shape_count(&graph->values[window].shape);
+        return constant_number(graph, node, 1, &out->step) && out->step > 0 &&
+               constant_number(graph, node, 3, &out->length) && out->length > 0;
+    }
+    if (!constant_number(graph, node, 2, &along)) return false;
+    *axis = (int32_t)(along < 0 ? along + x->rank : along);
+    if (*axis < 0 || *axis >= x->rank - 1) return false;
+    out->inverse = attrs->inverse != 0;
+    out->length = default_length(attrs, x->dim[*axis]);
+    return constant_number(graph, node, 1, &out->length) && out->length > 0;
+}
 
 /* --- windows --------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@ typedef struct lines {
     int32_t zero;
     qb_scan scan;
     qb_extreme extreme;
+    qb_chain_quantized quantized; /* of sums */
 } lines;
 
 static void fill(const qb_problem *p, qb_kernel *kernel) {
@@ -79,20 +80,48 @@ static void scan_unit(const qb_cpu_job *j, int64_t unit) {
         scan_s64(x, l->n, step, width, l->scan.exclusive, whole, y);
 }
 
+/* The same of quantized values, or to them: rows that lie together are dequantized at once. */
+static void scan_quantized(const qb_cpu_job *j, int64_t unit) {
+    const lines *l = j->state;
+    const int64_t at = unit % l->blocks * WIDTH, width = qb_min64(WIDTH, l->inner - at);
+    const int64_t rows = width == l->inner ? WIDTH / width : 1;
+    const int64_t start = unit / l->blocks * l->n * l->inner + at;
+    float x[WIDTH], y[WIDTH];
+    double sum[WIDTH] = {0};
+    for (int64_t i = 0, n; i < l->n; i += n) {
+        n = qb_min64(rows, l->n - i);
+        const int64_t first = start + (l->scan.reverse ? l->n - i - n : i) * l->inner;
+        const int64_t begin = l->scan.reverse ? (n - 1) * width : 0;
+        qb_chain_load(l->dtype, l->scale, l->zero,
+                      j->data + first * (int64_t)qb_dtype_size(l->dtype), n * width, x);
+        scan_f32(x + begin, n, l->scan.reverse ? -width : width, width, l->scan.exclusive, sum,
+                 y + begin);
+        qb_chain_write(&l->quantized, y, n * width,
+                       j->out + first * (l->quantized.dtype == QB_DTYPE_NONE ? 4 : 1));
+    }
+}
+
 static void scan_task(int64_t task, void *argument) {
     const qb_cpu_job *j = argument;
     const lines *l = j->state;
     const int64_t first = task * l->units_a_task;
+    const bool plain =
+        l->dtype != QB_DTYPE_U8 && l->dtype != QB_DTYPE_S8 && l->quantized.dtype == QB_DTYPE_NONE;
     for (int64_t u = first; u < qb_min64(first + l->units_a_task, l->outer * l->blocks); u++)
-        scan_unit(j, u);
+        if (plain)
+            scan_unit(j, u);
+        else
+            scan_quantized(j, u);
 }
 
 static bool scan_supports(const qb_problem *p, const bool *constant) {
-    const qb_desc *x = &p->in[0];
+    const qb_desc *x = &p->in[0], *y = &p->out;
     (void)constant;
-    return x->q.n == 0 && p->out.q.n == 0 && x->dtype == p->out.dtype && qb_cpu_is_filled_rows(x) &&
-           qb_cpu_is_filled_rows(&p->out) &&
-           (x->dtype == QB_DTYPE_F32 || x->dtype == QB_DTYPE_S32 || x->dtype == QB_DTYPE_S64);
+    const bool reals = (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) &&
+                       (qb_cpu_is_f32(y) || qb_cpu_is_quantized(y));
+    const bool integers = (x->dtype == QB_DTYPE_S32 || x->dtype == QB_DTYPE_S64) && x->q.n == 0 &&
+                          x->dtype == y->dtype;
+    return (reals || integers) && qb_cpu_is_filled_rows(x) && qb_cpu_is_filled_rows(y);
 }
 
 static qb_status scan_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -103,6 +132,7 @@ static qb_status scan_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launc
 static void scan_fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     (void)threads;
     fill(p, kernel);
+    ((lines *)kernel->state)->quantized = qb_chain_quantized_of(&p->out, true);
     kernel->launch = scan_launch;
 }
 

@@ -9,24 +9,14 @@
 #include "base/vector_loop.h"
 #include "chain_internal.h"
 #include "cpu_internal.h"
+#include "reduce_internal.h"
 
-#define ELEMENTS_PER_TASK 32768 /* of the data */
-#define LANES 16
-
-typedef struct loops {
-    int32_t rank;
-    int64_t dim[QB_MAX_RANK], stride[QB_MAX_RANK], count;
-} loops;
+#define LANES QB_REDUCE_LANES
 
 typedef struct reduce {
     qb_reduce_kind kind;
-    loops kept, reduced; /* without the innermost run */
-    int64_t run;         /* elements of that */
-    bool run_kept;       /* its elements are results */
-    bool is_packed;      /* a result is a run, and they lie side by side */
-    int64_t size, n;     /* elements of a result's sum; results */
-    int64_t first;       /* element of the data: a channel slice begins inside of a buffer */
-    int64_t results_a_task;
+    qb_reduce_walk walk;
+    bool is_packed; /* a result is a run, and they lie side by side */
     qb_dtype dtype;
     float scale, factor; /* of the data; of results, 0: none */
     int32_t zero;
@@ -190,13 +180,6 @@ typedef struct walk {
     const float *high; /* of a result */
 } walk;
 
-static int64_t place(const loops *l, int64_t index) {
-    int64_t at = 0;
-    for (int32_t d = l->rank - 1; d >= 0; index /= l->dim[d--])
-        at += index % l->dim[d] * l->stride[d];
-    return at;
-}
-
 typedef void (*add_fn)(qb_reduce_kind kind, const float *x, int64_t n, double *lane);
 
 /* n elements as floats, in `made` where they are none. */
@@ -218,10 +201,11 @@ static const float *exponentials(const float *x, const float *high, int64_t run,
 static void add_all(const walk *w, int64_t at, int64_t n, add_fn add_to, double *lane) {
     const reduce *r = w->j->r;
     float made[QB_CHAIN_BLOCK];
-    for (int64_t k = 0; k < r->reduced.count; k++) {
-        const char *from = w->j->data + (at + place(&r->reduced, k)) * r->in_size;
+    for (int64_t k = 0; k < r->walk.reduced.count; k++) {
+        const char *from = w->j->data + (at + qb_reduce_place(&r->walk.reduced, k)) * r->in_size;
         const float *x = loaded(r, from, n, made);
-        if (w->high) x = exponentials(x, w->high, r->run_kept ? 1 : n, r->run_kept ? n : 1, made);
+        if (w->high)
+            x = exponentials(x, w->high, r->walk.run_kept ? 1 : n, r->walk.run_kept ? n : 1, made);
         add_to(w->kind, x, n, lane);
     }
 }
@@ -229,11 +213,11 @@ static void add_all(const walk *w, int64_t at, int64_t n, add_fn add_to, double 
 /* The result of number `index`, whose run is reduced. */
 static double one_result(const walk *w, int64_t index) {
     const reduce *r = w->j->r;
-    const int64_t at = place(&r->kept, index);
+    const int64_t at = qb_reduce_place(&r->walk.kept, index);
     double lane[LANES];
     for (int64_t i = 0; i < LANES; i++) lane[i] = start_of(w->kind);
-    for (int64_t i = 0; i < r->run; i += QB_CHAIN_BLOCK)
-        add_all(w, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), add_part, lane);
+    for (int64_t i = 0; i < r->walk.run; i += QB_CHAIN_BLOCK)
+        add_all(w, at + i, qb_min64(QB_CHAIN_BLOCK, r->walk.run - i), add_part, lane);
     return join(w->kind, lane);
 }
 
@@ -241,14 +225,14 @@ static double one_result(const walk *w, int64_t index) {
 static void lane_results(const walk *w, int64_t first, int64_t n, float *to) {
     const reduce *r = w->j->r;
     double lane[QB_CHAIN_BLOCK];
-    const int64_t at = place(&r->kept, first / r->run) + first % r->run;
+    const int64_t at = qb_reduce_place(&r->walk.kept, first / r->walk.run) + first % r->walk.run;
     for (int64_t i = 0; i < n; i++) lane[i] = start_of(w->kind);
-    if (r->dtype == QB_DTYPE_F32 && !w->high && r->reduced.rank == 1)
-        add_rows(w->kind, (const float *)(const void *)w->j->data + at, r->reduced.count,
-                 r->reduced.stride[0], n, lane);
+    if (r->dtype == QB_DTYPE_F32 && !w->high && r->walk.reduced.rank == 1)
+        add_rows(w->kind, (const float *)(const void *)w->j->data + at, r->walk.reduced.count,
+                 r->walk.reduced.stride[0], n, lane);
     else
         add_all(w, at, n, add, lane);
-    epilogue(w->kind, r->size, lane, n, to);
+    epilogue(w->kind, r->walk.size, lane, n, to);
 }
 
 /* Results first..first + n, whose runs lie side by side. */
@@ -256,23 +240,24 @@ static void packed_results(const walk *w, int64_t first, int64_t n, float *to) {
     const reduce *r = w->j->r;
     float made[QB_CHAIN_BLOCK], column[QB_CHAIN_BLOCK];
     double lane[QB_CHAIN_BLOCK];
-    const float *x = loaded(r, w->j->data + first * r->run * r->in_size, n * r->run, made);
-    if (w->high) x = exponentials(x, w->high, r->run, n, made);
-    if (r->run >= LANES) {
-        add_runs(w->kind, start_of(w->kind), x, r->run, n, lane);
+    const float *x =
+        loaded(r, w->j->data + first * r->walk.run * r->in_size, n * r->walk.run, made);
+    if (w->high) x = exponentials(x, w->high, r->walk.run, n, made);
+    if (r->walk.run >= LANES) {
+        add_runs(w->kind, start_of(w->kind), x, r->walk.run, n, lane);
     } else {
         for (int64_t i = 0; i < n; i++) lane[i] = start_of(w->kind);
-        for (int64_t k = 0; k < r->run; k++) {
-            for (int64_t i = 0; i < n; i++) column[i] = x[i * r->run + k];
+        for (int64_t k = 0; k < r->walk.run; k++) {
+            for (int64_t i = 0; i < n; i++) column[i] = x[i * r->walk.run + k];
             add(w->kind, column, n, lane);
         }
     }
-    epilogue(w->kind, r->size, lane, n, to);
+    epilogue(w->kind, r->walk.size, lane, n, to);
 }
 
 static void some_results(const walk *w, int64_t first, int64_t n, float *to) {
     const reduce *r = w->j->r;
-    if (r->run_kept) {
+    if (r->walk.run_kept) {
         lane_results(w, first, n, to);
     } else if (r->is_packed) {
         packed_results(w, first, n, to);
@@ -282,7 +267,7 @@ static void some_results(const walk *w, int64_t first, int64_t n, float *to) {
             const walk one = {w->j, w->kind, w->high ? w->high + i : NULL};
             lane[i] = one_result(&one, first + i);
         }
-        epilogue(w->kind, r->size, lane, n, to);
+        epilogue(w->kind, r->walk.size, lane, n, to);
     }
 }
 
@@ -299,13 +284,13 @@ static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const reduce *r = j->r;
     float to[QB_CHAIN_BLOCK] = {0};
-    const int64_t end = qb_min64((task + 1) * r->results_a_task, r->n);
-    for (int64_t first = task * r->results_a_task, n; first < end; first += n) {
+    const int64_t end = qb_min64((task + 1) * r->walk.results_a_task, r->walk.n);
+    for (int64_t first = task * r->walk.results_a_task, n; first < end; first += n) {
         n = qb_min64(QB_CHAIN_BLOCK, end - first);
-        if (r->run_kept)
-            n = qb_min64(n, r->run - first % r->run);
+        if (r->walk.run_kept)
+            n = qb_min64(n, r->walk.run - first % r->walk.run);
         else if (r->is_packed && (r->dtype != QB_DTYPE_F32 || r->kind == QB_REDUCE_LOG_SUM_EXP))
-            n = qb_min64(n, QB_CHAIN_BLOCK / r->run);
+            n = qb_min64(n, QB_CHAIN_BLOCK / r->walk.run);
         if (r->kind == QB_REDUCE_LOG_SUM_EXP)
             log_sum_exp(j, first, n, to);
         else
@@ -318,8 +303,8 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const reduce *r = kernel->state;
-    job j = {r, (const char *)args->in[0] + r->first * r->in_size, args->out};
-    qb_workers_run(args->workers, qb_ceil64(r->n, r->results_a_task), run_task, &j);
+    job j = {r, (const char *)args->in[0] + r->walk.first * r->in_size, args->out};
+    qb_workers_run(args->workers, qb_ceil64(r->walk.n, r->walk.results_a_task), run_task, &j);
     return QB_OK;
 }
 
@@ -347,62 +332,21 @@ static bool supports(const qb_problem *p, const bool *constant) {
            keeps_order(p) && qb_shape_count(&p->in[0].shape) > 0;
 }
 
-static void add_loop(loops *l, int64_t dim, int64_t stride) {
-    if (dim == 1) return;
-    if (l->rank > 0 && l->stride[l->rank - 1] == stride * dim) {
-        l->dim[l->rank - 1] *= dim;
-        l->stride[l->rank - 1] = stride;
-    } else {
-        l->dim[l->rank] = dim;
-        l->stride[l->rank++] = stride;
-    }
-    l->count *= dim;
-}
-
-static bool ends_in_run(const loops *l) { return l->rank > 0 && l->stride[l->rank - 1] == 1; }
-
-/* The loop over what lies side by side leaves its list and becomes the run; single elements where a
- * slice of one channel has none. */
-static void take_run(reduce *r) {
-    r->run_kept = ends_in_run(&r->kept);
-    loops *inner = r->run_kept ? &r->kept : &r->reduced;
-    r->run = 1;
-    if (!ends_in_run(inner)) return;
-    r->run = inner->dim[--inner->rank];
-    inner->count /= r->run;
-}
-
 static void plan(const qb_problem *p, int threads, reduce *r) {
     const qb_desc *x = &p->in[0], *y = &p->out;
-    const qb_channel_view view = qb_desc_channels(x);
-    const bool nhwc = x->layout == QB_LAYOUT_NHWC;
-    int64_t stride = x->shape.dim[0] * view.stored;
     *r = (reduce){.kind = p->reduce,
-                  .kept.count = 1,
-                  .reduced.count = 1,
-                  .n = qb_shape_count(&y->shape),
+                  .walk = qb_reduce_walk_of(p, threads),
                   .dtype = x->dtype,
                   .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,
                   .zero = qb_cpu_zero(x),
                   .in_size = (int64_t)qb_dtype_size(x->dtype),
                   .out_size = (int64_t)qb_dtype_size(y->dtype),
-                  .quantized = {.dtype = QB_DTYPE_NONE}};
-    r->size = qb_shape_count(&x->shape) / r->n;
-    for (int32_t i = 0; i < x->shape.rank; i++) { /* as they lie: channels last */
-        const int32_t d = !nhwc || i == 0 ? i : i + 1 < x->shape.rank ? i + 1 : 1;
-        stride /= nhwc && d == 1 ? view.total : x->shape.dim[d];
-        add_loop(p->axes >> d & 1u ? &r->reduced : &r->kept, x->shape.dim[d], stride);
-    }
-    take_run(r);
-    /* as many side by side as threads leave: what is read is long pieces of lines */
-    const int64_t together = qb_ceil64(qb_ceil64(r->run, threads), LANES) * LANES;
-    r->results_a_task = qb_max64(r->run_kept ? together : 1, ELEMENTS_PER_TASK / r->size);
-    r->first = nhwc ? view.offset : 0;
-    r->is_packed = !r->run_kept && r->reduced.count == 1 &&
-                   (r->run <= QB_CHAIN_BLOCK ||
+                  .quantized = qb_chain_quantized_of(y, true)};
+    const qb_reduce_walk *w = &r->walk;
+    r->is_packed = !w->run_kept && w->reduced.count == 1 &&
+                   (w->run <= QB_CHAIN_BLOCK ||
                     (r->dtype == QB_DTYPE_F32 && r->kind != QB_REDUCE_LOG_SUM_EXP)) &&
-                   (r->kept.rank == 0 || (r->kept.rank == 1 && r->kept.stride[0] == r->run));
-    r->quantized = qb_chain_quantized_of(y, true);
+                   (w->kept.rank == 0 || (w->kept.rank == 1 && w->kept.stride[0] == w->run));
 }
 
 static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
@@ -451,7 +395,7 @@ static void fill_whole(const qb_problem *p, int threads, qb_kernel *kernel) {
     plan(&mean, threads, r);
     if (p->in[0].q.n > 0) { /* the sum of quantized values by one factor, as problem.h says */
         r->kind = QB_REDUCE_SUM;
-        r->factor = (float)((double)r->scale / (double)r->size);
+        r->factor = (float)((double)r->scale / (double)r->walk.size);
         r->scale = 1.0f;
     }
     kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_ROW;

@@ -267,6 +267,8 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_SCATTER:
     case QB_KIND_GRID_SAMPLE:
     case QB_KIND_SCAN:
+    case QB_KIND_FOURIER:
+    case QB_KIND_FOLD:
     case QB_KIND_ARG:
     case QB_KIND_POOL_PLACES:
     case QB_KIND_COUNT: break;

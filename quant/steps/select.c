@@ -79,17 +79,9 @@ static bool fuses_with_sum(const qb_quant_state *s, int32_t sum, int32_t value) 
     return maker >= 0 && other != value && maker > sole_convolution(s, sum, other);
 }
 
-/* Does its size come with the data? What lies behind such sizes runs in float and is not observed;
- * sizes that the caller chooses have symbols. */
-static bool is_late(const qb_shape *shape) {
-    bool late = shape->rank < 0;
-    for (int32_t d = 0; d < shape->rank; d++) late = late || shape->dim[d] == -1;
-    return late;
-}
-
+/* What lies behind sizes that come with the data runs in float and is not observed. */
 static bool is_skipped(const qb_quant_state *s, int32_t value) {
-    return qb_quant_lacks_range(s, value) &&
-           (s->options->missing_stays_float || is_late(&s->graph->values[value].shape));
+    return qb_quant_lacks_range(s, value) && (s->options->missing_stays_float || s->late[value]);
 }
 
 static bool may_quantize(const qb_quant_state *s, int32_t value) {

@@ -4,6 +4,13 @@
 
 #include "kernels/ref.h"
 
+static void make_quantized(qb_rng *rng, random_case *c, qb_desc *desc, int32_t at, float scale) {
+    desc->dtype = random_chance(rng, 50) ? QB_DTYPE_U8 : QB_DTYPE_S8;
+    c->scale[at] = scale;
+    c->zero[at] = (int32_t)random_between(rng, 0, 90);
+    desc->q = (qb_qparams){desc->dtype, -1, 1, &c->scale[at], &c->zero[at]};
+}
+
 void random_lines_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_desc *x = &c->in[0];
@@ -27,6 +34,9 @@ void random_lines_make(qb_rng *rng, random_case *c) {
             p->out.shape.dim[p->axis] = random_between(rng, 1, n);
             p->extreme.last = false;
         }
+    } else if (random_chance(rng, 40)) {
+        if (random_chance(rng, 70)) make_quantized(rng, c, x, 0, 0.02f);
+        if (random_chance(rng, 70)) make_quantized(rng, c, &p->out, CASE_INPUTS, 0.07f);
     } else if (random_chance(rng, 30)) {
         x->dtype = p->out.dtype = random_chance(rng, 50) ? QB_DTYPE_S32 : QB_DTYPE_S64;
     }
@@ -44,13 +54,17 @@ void random_lines_finalize(qb_rng *rng, random_case *c) {
 
 static void scan(random_case *c, int64_t first, int64_t n, int64_t step) {
     const qb_scan how = c->problem.scan;
-    const qb_dtype dtype = c->problem.out.dtype;
+    const qb_desc *x = &c->in[0], *y = &c->problem.out;
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = first + (how.reverse ? n - 1 - i : i) * step;
-        const double with = sum + qb_number_get(dtype, c->data[0], at);
-        qb_number_put(dtype, c->expected, at, how.exclusive ? sum : with);
-        sum = with;
+        double v = qb_number_get(x->dtype, c->data[0], at);
+        if (x->q.n > 0) v = (double)(x->q.scale[0] * (float)(v - x->q.zero[0]));
+        double result = how.exclusive ? sum : sum + v;
+        if (y->q.n > 0)
+            result = qb_quantize_value((float)result, y->q.scale[0], y->q.zero[0], y->dtype);
+        qb_number_put(y->dtype, c->expected, at, result);
+        sum += v;
     }
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/ref.h"
 #include "random_attention.h"
 #include "random_chain.h"
+#include "random_fourier.h"
 #include "random_integer.h"
 #include "random_lines.h"
 #include "random_places.h"
@@ -39,6 +40,8 @@ static const struct {
     [QB_KIND_SCATTER] = {random_places_make, random_places_reference},
     [QB_KIND_GRID_SAMPLE] = {random_grid_make, random_grid_reference},
     [QB_KIND_SCAN] = {random_lines_make, random_lines_reference},
+    [QB_KIND_FOURIER] = {random_fourier_make, random_fourier_reference},
+    [QB_KIND_FOLD] = {random_fold_make, random_fold_reference},
     [QB_KIND_ARG] = {random_lines_make, random_lines_reference},
     [QB_KIND_POOL_PLACES] = {NULL, pool_places},
 };
@@ -132,6 +135,14 @@ static void make_reduce(qb_rng *rng, random_case *c) {
     const bool keep = random_chance(rng, 50);
     p->reduce = (qb_reduce_kind)random_between(rng, QB_REDUCE_SUM, QB_REDUCE_SUM_SQUARE);
     if (random_chance(rng, 15)) p->reduce = QB_REDUCE_LOG_SUM_EXP;
+    if (random_chance(rng, 20)) {
+        static const qb_reduce_kind exact[] = {QB_REDUCE_SUM, QB_REDUCE_MAX, QB_REDUCE_MIN,
+                                               QB_REDUCE_PROD};
+        const bool wide = random_chance(rng, 50);
+        p->reduce = exact[random_between(rng, 0, wide ? 3 : 2)]; /* products would leave 32 bits */
+        c->in[0].q.n = p->out.q.n = 0;
+        c->in[0].dtype = p->out.dtype = wide ? QB_DTYPE_S64 : QB_DTYPE_S32;
+    }
     p->axes = (uint32_t)random_between(rng, 1, (1 << x->rank) - 1);
     if (random_chance(rng, 30)) x->dim[random_between(rng, 0, x->rank - 1)] *= 70;
     if (p->reduce == QB_REDUCE_PROD)
@@ -299,12 +310,17 @@ static void reduce(random_case *c) {
         for (int32_t d = 0; d < x->rank; d++)
             if (p->axes >> d & 1u) at[d] = 0;
         double *to = &v[element(&kept, at)];
-        *to = reduced(k, *to, (double)float_of(c, i));
+        const double number = c->in[0].q.n > 0 ? (double)float_of(c, i)
+                                               : qb_number_get(c->in[0].dtype, c->data[0], i);
+        *to = reduced(k, *to, number);
     }
     for (int64_t r = 0; r < results; r++) {
         if (k == QB_REDUCE_MEAN) v[r] *= (double)results / (double)n;
         const double root = k == QB_REDUCE_L2 ? sqrt(v[r]) : v[r];
-        put(c, r, (float)(k == QB_REDUCE_LOG_SUM_EXP ? log(root) : root));
+        if (p->out.dtype == QB_DTYPE_S32 || p->out.dtype == QB_DTYPE_S64)
+            qb_number_put(p->out.dtype, c->expected, r, v[r]);
+        else
+            put(c, r, (float)(k == QB_REDUCE_LOG_SUM_EXP ? log(root) : root));
     }
     free(v);
 }

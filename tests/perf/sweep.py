@@ -19,6 +19,7 @@ OpenVINO where it is there. Nothing is downloaded.
 """
 import argparse
 import collections
+import inspect
 import json
 import os
 import subprocess
@@ -117,8 +118,10 @@ def export_one(folder, name):
     more = dict(input_names=list(data), opset_version=options.get("opset", 17))
     with torch.no_grad():
         if options.get("dynamo"):
-            torch.onnx.export(model, first(2), file, dynamo=True, external_data=False,
-                              dynamic_shapes=[{0: torch.export.Dim.AUTO} for _ in data], **more)
+            shapes = tuple({0: torch.export.Dim.AUTO} for _ in data)
+            together = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(model.forward).parameters.values())
+            torch.onnx.export(model, first(1 if fixed else 2), file, dynamo=True, external_data=False,
+                              dynamic_shapes=None if fixed else (shapes,) if together else shapes, **more)
         else:
             torch.onnx.export(model, first(1), file, dynamo=False,
                               dynamic_axes=None if fixed else {n: {0: "N", **options.get("open", {})} for n in data}, **more)

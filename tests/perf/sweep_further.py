@@ -680,3 +680,51 @@ def local_responses():
         return F.log_softmax(s.head(y.flatten(1)), 1)
     return Net(call, c1=nn.Conv2d(3, 32, 7, 2, 3), c2=nn.Conv2d(32, 64, 3, padding=1), i1=cba(32, 16, 1), i2=nn.Sequential(cba(32, 24, 1), cba(24, 32, 5)), i3=cba(32, 16, 1), lin=nn.Conv2d(64, 64, 1), slope=torch.rand(64),
                gd=nn.Sequential(nn.Conv2d(64, 64, 28, groups=64, bias=False), nn.BatchNorm2d(64)), head=nn.Linear(64, 10))
+
+
+@small(("x", (40,), "any"), opset=15)
+def sparse_masks():
+    """TabNet: features chosen step by step by sparsemax, whose support is counted in integers."""
+    def sparsemax(z):
+        most = torch.sort(z, dim=-1, descending=True)[0]
+        over = most.cumsum(-1) - 1
+        count = (torch.arange(1, z.shape[-1] + 1, dtype=z.dtype) * most > over).sum(-1, keepdim=True)
+        return torch.clamp(z - over.gather(-1, count - 1) / count.to(z.dtype), min=0)
+
+    def call(s, x):
+        x = s.norm(x)
+        prior, a, total = torch.ones_like(x), F.glu(s.first(x)), 0
+        for step, gate in zip(s.steps, s.gates):
+            mask = sparsemax(gate(a) * prior)
+            prior = prior * (1.3 - mask)
+            h = F.glu(step(mask * x))
+            total, a = total + F.relu(h[:, :16]), h[:, 16:]
+        return s.out(total)
+    return Net(call, norm=nn.BatchNorm1d(40), first=nn.Linear(40, 32), steps=nn.ModuleList(nn.Linear(40, 64) for _ in range(3)),
+               gates=nn.ModuleList(nn.Linear(16, 40) for _ in range(3)), out=nn.Linear(16, 3))
+
+
+@small(("x", (96, 4), "any"), dynamo=True, opset=18)
+def periods():
+    """TimesNet: amplitudes of a spectrum weigh series that are folded by their periods."""
+    def call(s, x):
+        x = s.embed(x)
+        parts = torch.view_as_real(torch.fft.rfft(x, dim=1))
+        amplitude = torch.sqrt(parts[..., 0] ** 2 + parts[..., 1] ** 2).mean(-1)
+        weight, total = F.softmax(amplitude[:, [4, 8, 12]], 1), x
+        for i, period in enumerate((24, 12, 8)):
+            y = s.body(x.reshape(x.shape[0], 96 // period, period, 16).permute(0, 3, 1, 2))
+            total = total + weight[:, i, None, None] * y.permute(0, 2, 3, 1).reshape(x.shape)
+        return s.out(total)
+    return Net(call, embed=nn.Linear(4, 16), out=nn.Linear(16, 4),
+               body=nn.Sequential(nn.Conv2d(16, 32, 3, 1, 1), nn.GELU(), nn.Conv2d(32, 16, 5, 1, 2)))
+
+
+@small(image(48), dynamo=True, opset=18)
+def overlapping_blocks():
+    """Blocks that overlap, each through a small network, added back to an image (nn.Fold)."""
+    def call(s, x):
+        y = F.unfold(s.head(x), 3, padding=1, stride=2)
+        return s.tail(F.fold(s.mix(y.transpose(1, 2)).transpose(1, 2), (48, 48), 3, padding=1, stride=2))
+    return Net(call, head=nn.Conv2d(3, 16, 3, 1, 1), mix=nn.Sequential(nn.Linear(144, 64), nn.GELU(), nn.Linear(64, 144)),
+               tail=nn.Conv2d(16, 3, 3, 1, 1))

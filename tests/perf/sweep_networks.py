@@ -627,6 +627,16 @@ unmasked("hf_xlstm", "xLSTMModel", "xLSTMConfig", vocab_size=1000, hidden_size=6
 unmasked("hf_modernbert_dec", "ModernBertDecoderModel", "ModernBertDecoderConfig", vocab_size=1000, pad_token_id=0, **ENCODER)
 unmasked("hf_nomic", "NomicBertModel", "NomicBertConfig", vocab_size=1000, **ENCODER)
 unmasked("hf_arcee", "ArceeModel", "ArceeConfig", **DECODER)
+add("hf_jetmoe", functools.partial(hf, "JetMoeModel", "JetMoeConfig", mask=True, num_local_experts=4, num_experts_per_tok=2, kv_channels=32,
+    vocab_size=1000, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_key_value_heads=2, max_position_embeddings=256),
+    ids(40, 900), fixed=True, dynamo=True, opset=18)
+add("hf_mobilevitv2", functools.partial(hf, "MobileViTV2Model", "MobileViTV2Config", eager=False, image_size=128), image(128), fixed=True,
+    dynamo=True, opset=20)
+add("hf_led", functools.partial(with_decoder, "LEDModel", "LEDConfig", d_model=128, encoder_layers=2, decoder_layers=2,
+    encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256, vocab_size=1000,
+    attention_window=32, max_encoder_position_embeddings=256, max_decoder_position_embeddings=64), ids(64, 900), fixed=True)
+add("hf_ocr_detector", functools.partial(hf, "PPOCRV5MobileDetForObjectDetection", "PPOCRV5MobileDetConfig", None, eager=False), image(128),
+    fixed=True)
 
 # ---- the other exporter, other opsets
 

@@ -201,6 +201,24 @@ static void tensors_with_nothing_finite_are_an_error(void **state) {
     qb_dataset_close(dataset);
 }
 
+/* A mask of -inf, say. */
+static void tensors_of_infinities_are_left_out(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_dataset *dataset = run_dataset(&cx);
+    qb_loader_options loader = run_loader(dataset, 4, 1);
+    loader.preprocess.mean[0] = loader.preprocess.mean[1] = loader.preprocess.mean[2] = -1000;
+    qb_graph *graph = run_unary(&cx, "Exp");
+    qb_table *table = NULL;
+    assert_ok(&cx, calibrate(&cx, graph, &loader, 1, &table));
+    assert_null(qb_table_find(table, "y"));
+    assert_non_null(qb_table_find(table, "image"));
+    qb_table_free(table);
+    qb_graph_free(graph);
+    qb_dataset_close(dataset);
+}
+
 static void single_odd_values_are_a_warning(void **state) {
     (void)state;
     qb_ctx cx;
@@ -333,6 +351,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(values_made_of_others_have_their_sums),
     cmocka_unit_test(quantized_values_are_no_unions),
     cmocka_unit_test(tensors_with_nothing_finite_are_an_error),
+    cmocka_unit_test(tensors_of_infinities_are_left_out),
     cmocka_unit_test(single_odd_values_are_a_warning),
     cmocka_unit_test(another_input_size_is_refused),
     cmocka_unit_test(every_sample_is_seen_once_with_its_label),

@@ -140,6 +140,27 @@ static void quantized_sizes_are_computed(void **state) {
     maker_release(&m);
 }
 
+/* Exporters share equal gains through an Identity, whose result tools quantize anew. */
+static void shared_quantized_gains_are_computed(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 3);
+    uint8_t codes[40] = {0}, want[40];
+    for (int i = 0; i < 40; i++) codes[i] = (uint8_t)(2 * i), want[i] = (uint8_t)(i + 1);
+    qb_shape shape = qb_shape_of(1, 40);
+    int32_t gain = qb_graph_add_constant(&m.cx, m.graph, "gain", QB_DTYPE_U8, &shape, codes);
+    make_quantized(&m, gain, 0.5f, 0);
+    int32_t again = NODE(&m, "Identity", "again", gain);
+    make_quantized(&m, again, 1.0f, 1);
+    make_output(&m, NODE(&m, "Mul", "y", make_input(&m, "x", DIMS(2, 40)), again));
+    int32_t n = -1;
+    assert_ok(&m.cx, qb_graph_fold(&m.cx, m.graph, &n));
+    assert_int_equal(n, 1);
+    assert_int_equal(value_of(&m, again)->dtype, QB_DTYPE_U8);
+    assert_memory_equal(value_of(&m, again)->data, want, sizeof want);
+    maker_release(&m);
+}
+
 static void folding_stops_at_huge_results(void **state) {
     (void)state;
     maker m;
@@ -311,6 +332,7 @@ int main(void) {
         cmocka_unit_test(folding_equals_evaluation),
         cmocka_unit_test(quantized_constants_are_not_folded_away),
         cmocka_unit_test(quantized_sizes_are_computed),
+        cmocka_unit_test(shared_quantized_gains_are_computed),
         cmocka_unit_test(folding_stops_at_huge_results),
         cmocka_unit_test(folding_stops_at_endless_arithmetic),
         cmocka_unit_test(given_shapes_must_fit_the_inputs),
