@@ -9,9 +9,6 @@
 
 /* The names of warnings.def, ended by NULL. */
 const char *const *qb_warning_names(void);
-/* What warnings of this kind mean, as warnings.def says; of a kind that is not there the warning's
- * own text. Not a sentence: "the reference answers no better than guessing". */
-const char *qb_warning_means(const qb_run_warning *warning);
 /* Adds a warning of a name in warnings.def about one row (its precision; "": about the whole
  * record), unless the record has it already. The text is a sentence for people. */
 qb_status qb_warning_add(qb_ctx *cx, qb_run *run, const char *name, const char *row,

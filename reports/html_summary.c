@@ -2,7 +2,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "eval/warnings.h"
 #include "reports/html_internal.h"
 
 /* ---- cards ---- */
