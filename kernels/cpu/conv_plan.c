@@ -18,6 +18,7 @@ const qb_conv_arch *qb_conv_best(const qb_problem *p) {
     const bool wide =
         integer && !qb_cpu_is_weight(&p->in[QB_IN_WEIGHT], p->in[QB_IN_WEIGHT].q.axis, false);
 #if QB_X86
+    if (qb_cpu_is_bf16(&p->in[QB_IN_DATA])) return &qb_conv_bf16_avx512_bf16;
     static const struct {
         qb_tier tier;
         const qb_conv_arch *f32, *s8;
