@@ -129,7 +129,7 @@ static qb_status run(qb_ctx *cx, calibration *c, qb_stream_result *result) {
 static void tell_memory(qb_ctx *cx, const calibration *c) {
     const qb_calib_memory m = qb_gather_memory(&c->gather, qb_dataset_count(c->loader.dataset));
     qb_info(cx,
-            "statistics: room for %d tensors x %zu KiB = %.1f MiB%s, extremes of %lld samples: "
+            "statistics: %d tensors x %zu KiB = %.1f MiB%s, extremes of %lld samples: "
             "%.1f MiB",
             m.tensors, m.histogram / 1024, (double)m.tensors * (double)m.histogram / 0x1p20,
             m.threads > 1 ? " a thread" : "", (long long)m.samples,

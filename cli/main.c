@@ -57,7 +57,10 @@ static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
     /* "help data" is the topic, "help data doctor" the command. */
     const qb_topic *text = argc == 3 ? qb_topic_find(argv[2]) : NULL;
     if (text) {
-        printf("%s: %s\n\n%s", text->name, text->summary, text->text);
+        QB_RELEASED(qb_strbuf_release) qb_strbuf all = {0};
+        qb_topic_put(text, &all);
+        if (all.failed) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+        printf("%s: %s\n\n%s", text->name, text->summary, all.data);
         return QB_OK;
     }
     argc -= 2;

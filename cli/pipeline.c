@@ -90,7 +90,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     QB_TRY(qb_stage_data(cx, project, c.graph, data, qb_project_split(project, data, true),
                          &dataset, &options.loader));
     QB_TRY(qb_compare_truth(cx, project, data, dataset, &targets));
-    QB_TRY(qb_candidates_settle(cx, project, &options.loader, &c));
+    QB_TRY(qb_candidates_finalize(cx, project, &options.loader, &c));
     QB_TRY(qb_compare_take_part(cx, project, settings, &c, dataset, targets, &options));
     options.candidate = c.item;
     options.n_candidates = c.n;

@@ -2,13 +2,16 @@
 
 #include <string.h>
 
+#include "datasets/dataset.h"
+
 const qb_topic qb_topics[] = {
     {"exit-codes", "what a command's exit code says",
      "0    done; for gate and verify: every check held\n"
      "1    failure: a file, a model or the machine; the message names it\n"
      "2    usage: an option or argument that makes no sense\n"
      "3    a check did not hold: an accuracy drop over the limit, a failed test case\n"
-     "130  interrupted by Ctrl-C or SIGTERM; files written before are whole\n"},
+     "130  interrupted by Ctrl-C or SIGTERM; files written before are whole\n",
+     NULL},
     {"environment", "environment variables",
      "NO_COLOR           set and not empty: messages without color\n"
      "PATH               gnuplot is looked up in it when charts are drawn\n"
@@ -17,7 +20,8 @@ const qb_topic qb_topics[] = {
      "                   empty: as not set\n"
      "QBENCH_VERIFY_KEY  the key that --require-signature checks engine files with\n"
      "SOURCE_DATE_EPOCH  the date in records and pages, in seconds since 1970\n"
-     "TMPDIR             where other GPUs' engines and Chromium's files lie meanwhile\n"},
+     "TMPDIR             where other GPUs' engines and Chromium's files lie meanwhile\n",
+     NULL},
     {"files", "what is read and written, and where",
      "qbench.yaml           settings of a project: written by init, read by all\n"
      "                      commands\n"
@@ -41,7 +45,8 @@ const qb_topic qb_topics[] = {
      "replaced, not followed.\n"
      "\n"
      "What a model or MODEL.json names (weights, labels) must lie in its folder;\n"
-     "--allow-outside PATH allows more.\n"},
+     "--allow-outside PATH allows more.\n",
+     NULL},
     {"data", "what --data can be",
      "Images (JPEG, PNG), prepared as the model's JSON file or qbench.yaml says:\n"
      "  DIR/CLASS/NAME.jpg          class folders\n"
@@ -78,7 +83,10 @@ const qb_topic qb_topics[] = {
      "  qbench calibrate bert.onnx --data tokens.npz\n"
      "  qbench calibrate net.onnx --data raw/ --shapes image:1x3x224x224\n"
      "\n"
-     "'qbench data doctor' looks for what is wrong with a set.\n"},
+     "'qbench data doctor' looks for what is wrong with a set.\n"
+     "\n"
+     "All kinds, in the order in which they are tried:\n",
+     qb_dataset_format_row},
     {"precisions", "what compare can be asked for",
      "fp32                    the reference; the first precision is what others are\n"
      "                        held against\n"
@@ -118,7 +126,8 @@ const qb_topic qb_topics[] = {
      "  qbench compare fp32 fp32@dnnl int8 int8@ref other.onnx@dnnl\n"
      "\n"
      "What this build or machine lacks is an error. An engine file runs on what it was\n"
-     "built for. gate --precision int8@dnnl names such a row.\n"},
+     "built for. gate --precision int8@dnnl names such a row.\n",
+     NULL},
     {"numbers", "definitions of what is measured",
      "top-1, top-5   samples whose label is the largest, among the five largest\n"
      "               outputs\n"
@@ -133,7 +142,8 @@ const qb_topic qb_topics[] = {
      "               alternate, so that all of them see the same noise\n"
      "speed-up       the first precision's median latency over this one's\n"
      "throughput     items of a batch over the mean latency\n"
-     "weights        constants that a run reads; arena: activations of one context\n"},
+     "weights        constants that a run reads; arena: activations of one context\n",
+     NULL},
     {"providers", "where nodes run: a GPU, the CPU",
      "--providers cuda,cpu: each node runs on the GPU where it can, else on the CPU;\n"
      "copies are planned where the two meet. inspect --steps says for each step where\n"
@@ -146,7 +156,8 @@ const qb_topic qb_topics[] = {
      "compare.json name the provider that really ran.\n"
      "\n"
      "--backends chooses families of kernels (cpu, dnnl, ref) to compare or to debug;\n"
-     "there what is missing is an error. --backends cuda is the GPU, or an error.\n"},
+     "there what is missing is an error. --backends cuda is the GPU, or an error.\n",
+     NULL},
     {"plugins", "operators of your own",
      "A plugin is a shared library of operators in ONNX domains of their own\n"
      "(qbench/plugin.h). --plugin LIB.so loads one for a command; qbench.yaml names\n"
@@ -155,14 +166,16 @@ const qb_topic qb_topics[] = {
      "knows which plugins it needs, by name and version, and is refused without them.\n"
      "\n"
      "  qbench plugin new NAME         a plugin that compiles, to start from\n"
-     "  qbench plugin inspect LIB.so   what a plugin says of itself\n"},
+     "  qbench plugin inspect LIB.so   what a plugin says of itself\n",
+     NULL},
     {"quantization", "the arithmetic of INT8 in qbench",
      "v = S (q - Z): a float v from its quantized value q, scale S and zero point Z.\n"
      "\n"
      "Activations are u8, with one scale and zero point a tensor; Z = 0 where a\n"
      "tensor is never negative. Weights are s8 with Z = 0 and one scale an output\n"
      "channel. Biases are int32 with scale S_in S_w. Sums are exact in int32; what\n"
-     "leaves a layer is rounded once, to the nearest code, ties to even.\n"},
+     "leaves a layer is rounded once, to the nearest code, ties to even.\n",
+     NULL},
     {0},
 };
 
@@ -170,4 +183,27 @@ const qb_topic *qb_topic_find(const char *name) {
     for (const qb_topic *topic = qb_topics; topic->name; topic++)
         if (strcmp(topic->name, name) == 0) return topic;
     return NULL;
+}
+
+/* Words of a row behind its name, as many to a line as fit. */
+static void put_row(qb_strbuf *out, const char *name, const char *text) {
+    enum { COLUMN = 18, WIDTH = 80 };
+    int at = COLUMN;
+    qb_strbuf_addf(out, "  %-*s", COLUMN - 3, name);
+    for (size_t n; *text; text += n + (text[n] == ' ')) {
+        n = strcspn(text, " ");
+        if (at + 1 + (int)n > WIDTH) {
+            qb_strbuf_addf(out, "\n%*s", COLUMN - 1, "");
+            at = COLUMN;
+        }
+        qb_strbuf_addf(out, " %.*s", (int)n, text);
+        at += 1 + (int)n;
+    }
+    qb_strbuf_add(out, "\n");
+}
+
+void qb_topic_put(const qb_topic *topic, qb_strbuf *out) {
+    const char *name, *text;
+    qb_strbuf_add(out, topic->text);
+    for (int i = 0; topic->row && (name = topic->row(i, &text)); i++) put_row(out, name, text);
 }

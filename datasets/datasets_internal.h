@@ -29,8 +29,8 @@ qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_
 
 /* ---- tensors ---- */
 
-/* Is there room for one like this? Fails before any memory is taken for it. */
-qb_status qb_tensors_room(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *desc);
+/* May one like this be added? Fails before any memory is taken for it. */
+qb_status qb_tensors_check(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *desc);
 /* Appends a tensor whose memory (qb_alloc_aligned) is taken over, from->data becoming NULL. */
 qb_status qb_tensors_take(qb_ctx *cx, qb_tensors *tensors, const char *name, qb_tensor *from);
 /* Appends a copy of a row-major tensor (data NULL: zeros); `name` may be NULL. */

@@ -125,16 +125,16 @@ bool qb_bytes_are_image(const uint8_t *bytes, size_t size) {
            (memcmp(bytes, "\xff\xd8\xff", 3) == 0 || memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0);
 }
 
-qb_span qb_message_without_large(qb_span message, uint8_t *room) {
+qb_span qb_message_without_large(qb_span message, uint8_t *buffer) {
     qb_wire_field field;
     size_t n = 0;
     while (qb_wire_next(&message, &field)) {
         if (field.whole.size > QB_LABELS_ROOM / 16 || field.whole.size > QB_LABELS_ROOM - n)
             continue;
-        memcpy(room + n, field.whole.data, field.whole.size);
+        memcpy(buffer + n, field.whole.data, field.whole.size);
         n += field.whole.size;
     }
-    return (qb_span){room, message.size == 0 ? n : 0};
+    return (qb_span){buffer, message.size == 0 ? n : 0};
 }
 
 /* As many of n bytes at `at` as the file has; negative: errno. */

@@ -54,9 +54,9 @@ typedef struct qb_shard_kind {
 /* Do they begin as a JPEG or PNG file? */
 bool qb_bytes_are_image(const uint8_t *bytes, size_t size);
 #define QB_LABELS_ROOM ((size_t)64 << 10)
-/* A message without its large fields, in `room`[QB_LABELS_ROOM]: what tells the label is small, and
- * images need not be read for it. Empty where the message is malformed. */
-qb_span qb_message_without_large(qb_span message, uint8_t *room);
+/* A message without its large fields, in `buffer`[QB_LABELS_ROOM]: what tells the label is small,
+ * and images need not be read for it. Empty where the message is malformed. */
+qb_span qb_message_without_large(qb_span message, uint8_t *buffer);
 
 /* Is it a file or a folder of files with one of the suffixes, or a pattern of such names? */
 bool qb_shards_probe(const char *path, const char *const *suffix);

@@ -17,7 +17,7 @@ static qb_status read_npy(qb_ctx *cx, const char *path, const qb_map *map, qb_te
 
 /* What was unpacked is handed over. */
 static qb_status add_array(qb_ctx *cx, const char *path, qb_npz_array *array, qb_tensors *out) {
-    QB_TRY(qb_tensors_room(cx, out, &array->view.desc)); /* before memory is taken */
+    QB_TRY(qb_tensors_check(cx, out, &array->view.desc)); /* before memory is taken */
     QB_TRY(qb_npz_load(cx, path, array));
     if (!array->own) return qb_tensors_add(cx, out, array->name, &array->view);
     QB_TRY(qb_tensors_take(cx, out, array->name, &array->view));

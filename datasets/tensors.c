@@ -17,7 +17,7 @@ void qb_tensors_free(qb_tensors *tensors) {
     qb_free(tensors);
 }
 
-qb_status qb_tensors_room(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *desc) {
+qb_status qb_tensors_check(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *desc) {
     const size_t bytes = qb_desc_bytes(desc);
     if (tensors->n == QB_INPUTS_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d tensors in a sample",
@@ -29,7 +29,7 @@ qb_status qb_tensors_room(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *
 
 qb_status qb_tensors_take(qb_ctx *cx, qb_tensors *tensors, const char *name, qb_tensor *from) {
     qb_named_tensor item = {.tensor = *from, .bytes = qb_desc_bytes(&from->desc)};
-    QB_TRY(qb_tensors_room(cx, tensors, &from->desc));
+    QB_TRY(qb_tensors_check(cx, tensors, &from->desc));
     if (name && !(item.name = qb_strdup(cx, name))) return cx->code;
     tensors->item[tensors->n++] = item;
     from->data = NULL;
@@ -37,7 +37,7 @@ qb_status qb_tensors_take(qb_ctx *cx, qb_tensors *tensors, const char *name, qb_
 }
 
 qb_status qb_tensors_add(qb_ctx *cx, qb_tensors *tensors, const char *name, const qb_tensor *from) {
-    QB_TRY(qb_tensors_room(cx, tensors, &from->desc));
+    QB_TRY(qb_tensors_check(cx, tensors, &from->desc));
     const size_t bytes = qb_desc_bytes(&from->desc);
     qb_tensor copy = {from->desc, qb_alloc_aligned(cx, 1, bytes + 1)};
     if (!copy.data) return cx->code;

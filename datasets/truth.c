@@ -31,7 +31,8 @@ qb_status qb_truth_add_category(qb_ctx *cx, qb_coco *t, const char *name) {
     return QB_OK;
 }
 
-qb_status qb_truth_need_category(qb_ctx *cx, qb_coco *t, int32_t label) {
+/* Categories up to `label`, called by their numbers. */
+static qb_status need_category(qb_ctx *cx, qb_coco *t, int32_t label) {
     char text[16];
     if (label < 0 || label >= 1 << 16)
         return qb_fail(cx, QB_STATUS_FORMAT, "class %d: expected 0 to 65535", (int)label);
@@ -116,7 +117,7 @@ static qb_status add_line(qb_ctx *cx, const double *v, int n, int32_t n_classes,
         return qb_fail(cx, QB_STATUS_FORMAT, "class %g: expected 0 to %d", v[0],
                        n_classes > 0 ? n_classes - 1 : 65535);
     const int32_t label = (int32_t)v[0];
-    QB_TRY(qb_truth_need_category(cx, truth, label));
+    QB_TRY(need_category(cx, truth, label));
     extent(v + 1, n - 1, corner);
     for (int k = 0; k < 4; k++)
         if (!(corner[k] > -1e3 && corner[k] < 1e3))

@@ -8,8 +8,6 @@
 qb_status qb_truth_begin(qb_ctx *cx, qb_dataset *dataset);
 /* A category; `name` is copied. */
 qb_status qb_truth_add_category(qb_ctx *cx, qb_coco *truth, const char *name);
-/* Categories up to `label`, called by their numbers. */
-qb_status qb_truth_need_category(qb_ctx *cx, qb_coco *truth, int32_t label);
 /* An image as it is. */
 qb_status qb_truth_put_image(qb_ctx *cx, qb_coco *truth, const qb_coco_image *image);
 /* A sample's image, of the size that its file's header tells; 1 x 1 where it cannot be read, which

@@ -95,7 +95,7 @@ qb_status qb_packs_take(qb_ctx *cx, qb_plans *plans, qb_engine *plan);
 /* What only this plan read goes. Under the lock. */
 void qb_packs_give_back(qb_plans *plans, qb_engine *plan);
 void qb_pack_free(qb_pack *pack);
-size_t qb_packs_bytes(qb_plans *plans); /* beside the engine's block, with the reals below */
+size_t qb_packs_bytes(qb_plans *plans); /* beside the engine's block, with the floats below */
 /* Is it a constant of the graph of all plans, not one that binding made? */
 bool qb_plans_own(const qb_plans *plans, const qb_value *value);
 /* The floats of such a quantized constant, the same for all plans; NULL with an error. Under

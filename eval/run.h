@@ -240,6 +240,9 @@ const qb_run_warning *qb_warning_find(const qb_run *run, const char *what, const
                                       const char *const *allowed, int32_t n);
 /* Does the record have a warning of this name? */
 bool qb_warning_has(const qb_run *run, const char *name);
+/* What warnings of this kind mean, as eval/warnings.def says; of a kind that is not there the
+ * warning's own text. Not a sentence: "the reference answers no better than guessing". */
+const char *qb_warning_means(const qb_run_warning *warning);
 /* Warning i as people read it: what several rows share in kind is said once, with the first row's
  * numbers and the others' names; NULL: it is said with an earlier one. The record holds all. */
 enum { QB_WARNING_TEXT = 1024 };

@@ -50,9 +50,10 @@ static qb_status compare_elements(qb_ctx *cx, const char *name, const qb_tensor 
                    qb_number_get(dtype, got->data, first));
 }
 
-qb_status qb_output_compare(qb_ctx *cx, const char *name, const qb_tensor *got,
-                            const qb_tensor *expected, const qb_verify_options *options,
-                            double *max_error) {
+/* Raises *max_error. `name` is for the message. */
+static qb_status compare_output(qb_ctx *cx, const char *name, const qb_tensor *got,
+                                const qb_tensor *expected, const qb_verify_options *options,
+                                double *max_error) {
     char a[128], b[128];
     if (got->desc.dtype != expected->desc.dtype)
         return qb_fail(cx, QB_STATUS_CHECK, "output '%s': expected type %s, got %s", name,
@@ -102,8 +103,8 @@ static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor 
                              const vectors *v, const qb_verify_options *options,
                              double *max_error) {
     for (int32_t i = 0; i < v->n_out; i++)
-        QB_TRY(qb_output_compare(cx, graph->values[graph->outputs[i]].name, &got[i], &v->out[i],
-                                 options, max_error));
+        QB_TRY(compare_output(cx, graph->values[graph->outputs[i]].name, &got[i], &v->out[i],
+                              options, max_error));
     return QB_OK;
 }
 

@@ -42,9 +42,4 @@ qb_status qb_verify_case(qb_ctx *cx, const char *folder, const qb_verify_options
  * by name. New strings in a new array (qb_cases_free). None is an error. */
 qb_status qb_cases_find(qb_ctx *cx, const char *path, char ***out, int32_t *n);
 void qb_cases_free(char **cases, int32_t n);
-
-/* Compares one output by the rule above; raises *max_error. `name` is for the message. */
-qb_status qb_output_compare(qb_ctx *cx, const char *name, const qb_tensor *got,
-                            const qb_tensor *expected, const qb_verify_options *options,
-                            double *max_error);
 #endif

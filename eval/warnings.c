@@ -8,11 +8,11 @@
 #include "base/strbuf.h"
 
 typedef struct kind {
-    const char *name, *touches;
+    const char *name, *touches, *means;
 } kind;
 
 static const kind kinds[] = {
-#define QB_WARNING(name, touches, means) {name, QB_TOUCHES_##touches},
+#define QB_WARNING(name, touches, means) {name, QB_TOUCHES_##touches, means},
 #include "eval/warnings.def"
 #undef QB_WARNING
 };
@@ -27,10 +27,16 @@ const char *const *qb_warning_names(void) {
     return names;
 }
 
-static const char *touches_of(const char *name) {
+static const kind *kind_of(const char *name) {
+    static const kind other = {"", QB_TOUCHES_NOTHING, ""};
     for (int32_t i = 0; i < KINDS; i++)
-        if (strcmp(kinds[i].name, name) == 0) return kinds[i].touches;
-    return QB_TOUCHES_NOTHING;
+        if (strcmp(kinds[i].name, name) == 0) return &kinds[i];
+    return &other;
+}
+
+const char *qb_warning_means(const qb_run_warning *warning) {
+    const char *means = kind_of(warning->name)->means;
+    return means[0] ? means : warning->text;
 }
 
 /* A text that was cut ends with a whole character. */
@@ -56,7 +62,7 @@ qb_status qb_warning_add(qb_ctx *cx, qb_run *run, const char *name, const char *
     va_end(args);
     end_whole(text, sizeof text);
     qb_run_warning *out = &run->warning[run->n_warnings++];
-    *out = (qb_run_warning){qb_strdup(cx, name), qb_strdup(cx, touches_of(name)),
+    *out = (qb_run_warning){qb_strdup(cx, name), qb_strdup(cx, kind_of(name)->touches),
                             qb_strdup(cx, row), qb_strdup(cx, text)};
     return out->name && out->touches && out->row && out->text ? QB_OK : cx->code;
 }
@@ -104,10 +110,10 @@ const char *qb_warning_said(const qb_run *run, int32_t i, char text[QB_WARNING_T
 
 /* Median of the later half of the rounds over that of the earlier half, minus 1. */
 static double drift_of(const qb_run_row *row) {
-    const int32_t f16 = row->n_rounds / 2;
+    const int32_t n = row->n_rounds / 2;
     double sum[2] = {0, 0};
-    if (f16 < 2) return 0;
-    for (int32_t i = 0; i < f16; i++) {
+    if (n < 2) return 0;
+    for (int32_t i = 0; i < n; i++) {
         sum[0] += row->round[i];
         sum[1] += row->round[row->n_rounds - 1 - i];
     }
@@ -331,13 +337,11 @@ static qb_status of_data(qb_ctx *cx, qb_run *run) {
 static qb_status touch_as_known(qb_ctx *cx, qb_run *run) {
     for (int32_t i = 0; i < run->n_warnings; i++) {
         qb_run_warning *w = &run->warning[i];
-        for (int32_t k = 0; k < KINDS; k++) {
-            if (strcmp(kinds[k].name, w->name) != 0 || strcmp(kinds[k].touches, w->touches) == 0)
-                continue;
-            char *touches = QB_NEW(cx, qb_strdup(cx, kinds[k].touches));
-            qb_free(w->touches);
-            w->touches = touches;
-        }
+        const kind *k = kind_of(w->name);
+        if (k->name[0] == '\0' || strcmp(k->touches, w->touches) == 0) continue;
+        char *touches = QB_NEW(cx, qb_strdup(cx, k->touches));
+        qb_free(w->touches);
+        w->touches = touches;
     }
     return QB_OK;
 }

@@ -59,7 +59,7 @@ static void put_port(FILE *stream, const qb_graph *graph, const char *prefix, in
     fputs("\"];\n", stream);
 }
 
-/* Integers that stand for reals are drawn bold. */
+/* Integers that stand for floats are drawn bold. */
 static void end_edge(FILE *stream, const qb_graph *graph, int32_t value) {
     fputs(" [label=\"", stream);
     put_type(stream, graph, &graph->values[value]);

@@ -118,36 +118,37 @@ static qb_status run_node(qb_ctx *cx, qb_graph *graph, int32_t index, qb_tensor 
 
 static int32_t zero_of(const qb_value *value) { return value->q.zero ? value->q.zero[0] : 0; }
 
-/* Disguised quantized lists are the reals that they stand for. */
+/* Disguised quantized lists are the floats that they stand for. */
 static qb_status show_lists(qb_ctx *cx, qb_graph *graph, const qb_disguise *disguise) {
     for (int32_t v = 0; v < graph->n_values; v++) {
         qb_value *value = &graph->values[v];
         if (!is_quantized_list(value) || !disguise->data[v]) continue;
         const int64_t n = qb_shape_count(&value->shape);
-        float *reals = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n + 1, sizeof *reals));
+        float *floats = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n + 1, sizeof *floats));
         for (int64_t i = 0; i < n; i++)
-            reals[i] =
+            floats[i] =
                 value->q.scale[0] *
                 (float)(qb_number_get(value->q.dtype, disguise->data[v], i) - zero_of(value));
-        value->data = reals;
+        value->data = floats;
     }
     return QB_OK;
 }
 
-/* Computed reals become those that the value can hold, and its integers what the disguise hides. */
-static qb_status round_lists(qb_ctx *cx, qb_graph *graph, int32_t v, float *reals,
+/* Computed floats become those that the value can hold, and its integers what the disguise hides.
+ */
+static qb_status round_lists(qb_ctx *cx, qb_graph *graph, int32_t v, float *floats,
                              qb_disguise *disguise) {
     const qb_value *value = &graph->values[v];
     const int64_t n = qb_shape_count(&value->shape);
-    char *codes = qb_arena_alloc(cx, graph->arena, (size_t)n + 1, qb_dtype_size(value->q.dtype));
-    if (!codes) return cx->code;
+    char *q = qb_arena_alloc(cx, graph->arena, (size_t)n + 1, qb_dtype_size(value->q.dtype));
+    if (!q) return cx->code;
     for (int64_t i = 0; i < n; i++) {
         const int32_t code =
-            qb_quantize_value(reals[i], value->q.scale[0], zero_of(value), value->q.dtype);
-        qb_number_put(value->q.dtype, codes, i, code);
-        reals[i] = value->q.scale[0] * (float)(code - zero_of(value));
+            qb_quantize_value(floats[i], value->q.scale[0], zero_of(value), value->q.dtype);
+        qb_number_put(value->q.dtype, q, i, code);
+        floats[i] = value->q.scale[0] * (float)(code - zero_of(value));
     }
-    disguise->data[v] = codes;
+    disguise->data[v] = q;
     return QB_OK;
 }
 

@@ -66,7 +66,7 @@ const bool *qb_filter_constants(const qb_problem *problem);
 
 /* Data and result of operators that only move elements get one form, quantized values where one of
  * both has them, with an Identity that converts before or behind; a Split becomes a Slice for each
- * part. Weights in quantized values become reals where their layer cannot compute with integers,
+ * part. Weights in quantized values become floats where their layer cannot compute with integers,
  * and so do all constants that other nodes compute with; what follows from constants alone is
  * computed (as much as QB_FOLD_LIMIT allows, once more). A group normalization in three nodes
  * becomes one, and a Concat that begins with all of another one begins with its result. The results

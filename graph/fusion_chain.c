@@ -30,7 +30,7 @@ static bool is_of_other_type(const qb_value *v) {
     }
 }
 
-static bool is_real(const qb_value *v) {
+static bool is_float(const qb_value *v) {
     return v->dtype == QB_DTYPE_F32 || qb_dtype_is_16bit_float(v->dtype);
 }
 
@@ -40,8 +40,8 @@ static qb_function cast_of(const qb_value *in, const qb_value *out) {
     if (!(is_number(in) || is_of_other_type(in)) || !(is_number(out) || is_of_other_type(out)))
         return QB_FUNCTION_NONE;
     if (out->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_TRUTH;
-    if (is_real(out) || out->q.n > 0 || in->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_COPY;
-    if (is_real(in)) return QB_FUNCTION_TRUNCATE;
+    if (is_float(out) || out->q.n > 0 || in->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_COPY;
+    if (is_float(in)) return QB_FUNCTION_TRUNCATE;
     return is_integer(out) && qb_dtype_size(in->dtype) < qb_dtype_size(out->dtype)
                ? QB_FUNCTION_COPY
                : QB_FUNCTION_NONE;
@@ -64,7 +64,7 @@ static bool is_of_integers(const qb_graph *graph, const qb_node *node) {
     return any;
 }
 
-/* Its function, where the node computes in reals and conditions, or in integers alone. */
+/* Its function, where the node computes in floats and conditions, or in integers alone. */
 static qb_function function_of(const qb_graph *graph, const qb_node *node) {
     qb_function f = node->op ? node->op->kernel.function : QB_FUNCTION_NONE;
     if (is_of_integers(graph, node)) return f;
@@ -123,7 +123,7 @@ static int32_t constant(pattern *d, float v) {
     return CONSTANT - p->n_constants++;
 }
 
-/* A constant of one real, of one quantized value, or among integers of one that a float has. */
+/* A constant of one float, of one quantized value, or among integers of one that a float has. */
 static bool is_constant(const pattern *d, int32_t value, float *out) {
     const qb_graph *graph = d->graph;
     const qb_value *v = &graph->values[value];

@@ -53,10 +53,10 @@ static qb_status finalize(qb_rewrite *rw, int32_t index) {
 }
 
 /* A constant that gets or loses its quantized values behind a view, as tools leave what several
- * layers share, is one of the reals that the result stands for. */
-static qb_status settle_constant(qb_rewrite *rw, int32_t index) {
+ * layers share, is one of the floats that the result stands for. */
+static qb_status finalize_constant(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
-    float *to = qb_rewrite_reals(rw, graph->nodes[index].in[0]);
+    float *to = qb_rewrite_dequantized(rw, graph->nodes[index].in[0]);
     qb_value *y = &graph->values[graph->nodes[index].out[0]];
     const int64_t n = qb_shape_count(&y->shape);
     if (!to) return rw->cx->code;
@@ -74,18 +74,18 @@ static qb_status settle_constant(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-/* Input i, a constant of quantized values, becomes one of the reals that they stand for. */
+/* Input i, a constant of quantized values, becomes one of the floats that they stand for. */
 static qb_status make_float(qb_rewrite *rw, int32_t index, int32_t i) {
     qb_graph *graph = rw->graph;
     const int32_t value = qb_node_in(&graph->nodes[index], i);
     if (value < 0 || !graph->values[value].data || graph->values[value].q.n == 0) return QB_OK;
     const qb_shape shape = graph->values[value].shape;
-    const float *data = qb_rewrite_reals(rw, value);
-    int32_t real;
+    const float *data = qb_rewrite_dequantized(rw, value);
+    int32_t dequantized;
     if (!data) return rw->cx->code;
-    const qb_status status = qb_rewrite_floats(rw, value, "real", &shape, data, &real);
+    const qb_status status = qb_rewrite_floats(rw, value, "real", &shape, data, &dequantized);
     if (status != QB_OK) return status;
-    graph->nodes[index].in[i] = real;
+    graph->nodes[index].in[i] = dequantized;
     qb_rewrite_touch(rw, index);
     qb_rewrite_changed(rw);
     return QB_OK;
@@ -206,20 +206,20 @@ static bool is_constant(const qb_rewrite *rw, const qb_node *node) {
     return quantized && qb_value_has_one_scale(&graph->values[node->out[0]]);
 }
 
-/* Such a node computes with the reals, and so is folded; its result is quantized behind it. */
+/* Such a node computes with the floats, and so is folded; its result is quantized behind it. */
 static qb_status match_constant(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     if (!is_constant(rw, &graph->nodes[index])) return QB_OK;
-    if (qb_node_is_view(&graph->nodes[index])) return settle_constant(rw, index);
+    if (qb_node_is_view(&graph->nodes[index])) return finalize_constant(rw, index);
     for (int32_t i = 0; i < graph->nodes[index].n_in; i++) QB_TRY(make_float(rw, index, i));
     const int32_t y = graph->nodes[index].out[0];
     const qb_shape shape = graph->values[y].shape;
-    int32_t real;
+    int32_t dequantized;
     if (graph->values[y].q.n == 0) return QB_OK;
-    QB_TRY(qb_rewrite_plain(rw, y, "real", &shape, &real));
-    graph->nodes[index].out[0] = real;
+    QB_TRY(qb_rewrite_plain(rw, y, "real", &shape, &dequantized));
+    graph->nodes[index].out[0] = dequantized;
     qb_rewrite_touch(rw, index);
-    return convert(rw, real, y);
+    return convert(rw, dequantized, y);
 }
 
 static qb_status match(qb_rewrite *rw, int32_t index) {
@@ -271,17 +271,17 @@ static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, int32_t 
 }
 
 /* What folding may make here: as much again as before, for quantized values become floats. */
-static size_t room_of(const qb_graph *graph) {
-    double room = QB_FOLD_LIMIT;
+static size_t most_folded(const qb_graph *graph) {
+    double bytes = QB_FOLD_LIMIT;
     for (int32_t v = 0; v < graph->n_values; v++)
         if (graph->values[v].data)
-            room +=
+            bytes +=
                 QB_FOLD_GROWTH * sizeof(float) * (double)qb_shape_count(&graph->values[v].shape);
-    return room < (double)(SIZE_MAX / 2) ? (size_t)room : SIZE_MAX / 2;
+    return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 
 qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    const size_t most = graph->folded + room_of(graph);
+    const size_t most = graph->folded + most_folded(graph);
     int32_t found = 1, folded;
     *n_changes = 0;
     while (found > 0) {

@@ -168,7 +168,7 @@ static const char *derived_name(qb_rewrite *rw, int32_t like, const char *suffix
     return qb_arena_format(rw->cx, rw->graph->arena, "%s%s", name, suffix);
 }
 
-float *qb_rewrite_reals(qb_rewrite *rw, int32_t value) {
+float *qb_rewrite_dequantized(qb_rewrite *rw, int32_t value) {
     const qb_value *v = &rw->graph->values[value];
     const size_t n = (size_t)qb_shape_count(&v->shape);
     float *to = qb_arena_alloc(rw->cx, rw->graph->arena, n + 1, sizeof *to);

@@ -144,9 +144,9 @@ qb_status qb_rewrite_append(qb_rewrite *rw, const qb_op *op, const int32_t *in, 
 /* A new float constant or value named after `like`. */
 qb_status qb_rewrite_floats(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
                             const float *data, int32_t *out);
-/* The reals that a constant, quantized or f32, stands for, in the graph's memory; NULL without
+/* The floats that a constant, quantized or f32, stands for, in the graph's memory; NULL without
  * memory. */
-float *qb_rewrite_reals(qb_rewrite *rw, int32_t value);
+float *qb_rewrite_dequantized(qb_rewrite *rw, int32_t value);
 qb_status qb_rewrite_int64s(qb_rewrite *rw, int32_t like, const char *suffix, const int64_t *data,
                             int32_t n, int32_t *out);
 qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,

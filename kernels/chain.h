@@ -1,7 +1,7 @@
 /* Chains: elementwise functions that run as one step, block by block, so that what lies between
  * them never reaches memory. The problem of a CHAIN (kernels/problem.h) has one.
  *
- * Numbers live in registers: the problem's inputs (quantized values as the reals they stand for,
+ * Numbers live in registers: the problem's inputs (quantized values as the floats they stand for,
  * integers and conditions as floats), then constants, then the results of the operations in order.
  * The last operation's is the result. Every operation works on the whole output shape; inputs
  * broadcast.

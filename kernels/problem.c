@@ -121,8 +121,8 @@ void qb_problem_parts(const qb_problem *p, qb_desc *between, qb_problem *conv, q
     for (int32_t d = 0; d < p->window.n; d++) {
         const qb_window *w = &p->window;
         const int64_t reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
-        const int64_t room = p->in[QB_IN_DATA].shape.dim[2 + d] + w->pad_begin[d] + w->pad_end[d];
-        between->shape.dim[2 + d] = (room - reach) / w->stride[d] + 1;
+        const int64_t padded = p->in[QB_IN_DATA].shape.dim[2 + d] + w->pad_begin[d] + w->pad_end[d];
+        between->shape.dim[2 + d] = (padded - reach) / w->stride[d] + 1;
     }
     *conv = *p;
     conv->kind = QB_KIND_CONV;

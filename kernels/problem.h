@@ -164,7 +164,7 @@ typedef enum qb_resize_kind {
     QB_RESIZE_CUBIC_CORNERS
 } qb_resize_kind;
 
-/* As ONNX's Reduce operators, in reals. */
+/* As ONNX's Reduce operators, in floats. */
 typedef enum qb_reduce_kind {
     QB_REDUCE_NONE,
     QB_REDUCE_SUM,

@@ -108,9 +108,9 @@ const qb_tactic *qb_tactic_find(const char *name);
 bool qb_tactic_takes(const qb_tactic *tactic, const qb_problem *problem, const bool *constant);
 
 /* A packing_id of one more number. */
-static inline uint64_t qb_packing_add(uint64_t form, uint64_t number) {
-    form = (form ^ number) * UINT64_C(0x9E3779B97F4A7C15);
-    return (form ^ form >> 29) | 1;
+static inline uint64_t qb_packing_add(uint64_t id, uint64_t number) {
+    id = (id ^ number) * UINT64_C(0x9E3779B97F4A7C15);
+    return (id ^ id >> 29) | 1;
 }
 
 /* Allocates a kernel with the problem copied, descs and quantization parameters included

@@ -186,15 +186,15 @@ uint16_t qb_f32_to_f16(float value) {
     if (magnitude < 0x33000000u) return sign; /* below 2^-25: zero */
     uint32_t shift = 126u - (magnitude >> 23);
     uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-    uint32_t half = mantissa >> shift;
+    uint32_t f16 = mantissa >> shift;
     uint32_t rest = mantissa & ((1u << shift) - 1u), tie = 1u << (shift - 1u);
-    if (rest > tie || (rest == tie && (half & 1u))) half++;
-    return (uint16_t)(sign | half);
+    if (rest > tie || (rest == tie && (f16 & 1u))) f16++;
+    return (uint16_t)(sign | f16);
 }
 
-float qb_f16_to_f32(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t exponent = half >> 10 & 31u, mantissa = half & 0x3ffu, bits;
+float qb_f16_to_f32(uint16_t f16) {
+    uint32_t sign = (uint32_t)(f16 & 0x8000u) << 16;
+    uint32_t exponent = f16 >> 10 & 31u, mantissa = f16 & 0x3ffu, bits;
     if (exponent == 31u) {
         bits = sign | 0x7f800000u | mantissa << 13;
     } else if (exponent) {

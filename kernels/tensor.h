@@ -128,7 +128,7 @@ int32_t qb_quantize_value(float v, float scale, int32_t zero, qb_dtype dtype);
 
 /* IEEE binary16 <-> binary32, round half even. */
 uint16_t qb_f32_to_f16(float value);
-float qb_f16_to_f32(uint16_t half);
+float qb_f16_to_f32(uint16_t f16);
 
 #ifdef __cplusplus
 }

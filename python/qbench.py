@@ -24,10 +24,11 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections import namedtuple
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, Union
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["Comparison", "Engine", "Error", "Inputs", "Tensor", "Verdict", "calibrate", "compare", "gate", "version"]
 
@@ -35,13 +36,22 @@ _MAX_RANK = 8
 _DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
            9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}
 
-Tensor = namedtuple("Tensor", "name dtype shape")
+StrPath = Union[str, "os.PathLike[str]"]
+Shape = tuple[int, ...]
+
+
+class Tensor(NamedTuple):
+    """An input or output of an engine."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: Shape
 
 
 class Error(RuntimeError):
     """What libqbench says went wrong; `status` is its number."""
 
-    def __init__(self, status, text):
+    def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
 
@@ -64,13 +74,13 @@ class _BuildOptions(ctypes.Structure):
                 ("n_ranges", ctypes.c_int32), ("workspace_limit", ctypes.c_size_t)]
 
 
-def _open_library():
+def _open_library() -> Any:
     beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libqbench.so.0")
     name = os.environ.get("QBENCH_LIBRARY") or (beside if os.path.exists(beside) else "libqbench.so.0")
     lib = ctypes.CDLL(name)
     handle, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
     slot = ctypes.POINTER(ctypes.c_void_p)
-    signatures = {
+    signatures: dict[str, tuple[Any, ...]] = {
         "version": (text,), "session_create": (handle,), "session_free": (None, handle),
         "error": (text, handle), "plugin_load": (number, handle, text),
         "session_trust": (number, handle, text, ctypes.c_int),
@@ -102,63 +112,64 @@ def _open_library():
 _lib = _open_library()
 
 
-def version():
-    return _lib.qbench_version().decode()
+def version() -> str:
+    return str(_lib.qbench_version().decode())
 
 
-def _path(path):
+def _path(path: StrPath) -> bytes:
     """The path as C reads it, which ends at the first NUL."""
-    path = os.fsencode(path)
-    if b"\0" in path:
-        raise ValueError(f"a path with a NUL byte: {path!r}")
-    return path
+    text = os.fsencode(path)
+    if b"\0" in text:
+        raise ValueError(f"a path with a NUL byte: {text!r}")
+    return text
 
 
-def _whole(what, value, bits):
+def _whole(what: str, value: Any, bits: int) -> int:
     """A whole number that C can hold: ctypes takes others modulo its type."""
-    value = operator.index(value)
-    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise ValueError(f"{what}: expected a number of {bits} bits, got {value}")
-    return value
+    number = operator.index(value)
+    if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+        raise ValueError(f"{what}: expected a number of {bits} bits, got {number}")
+    return number
 
 
 class _Owner:
     """What frees a handle: a second one with the same handle would free it, too, and in another process
     it is an address of nothing."""
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(f"{type(self).__name__} objects are neither copied nor pickled: load it again where it is needed")
 
 
 class _Session(_Owner):
-    def __init__(self, plugins=(), key=None, machine_code=True):
+    def __init__(self, plugins: Sequence[StrPath] = (), key: StrPath | None = None,
+                 machine_code: bool = True) -> None:
         self.handle = _lib.qbench_session_create()
         if not self.handle:
             raise MemoryError("qbench_session_create")
-        self.check(_lib.qbench_session_trust(self.handle, key and _path(key), not machine_code))
+        self.check(_lib.qbench_session_trust(self.handle, None if key is None else _path(key), not machine_code))
         for path in plugins:
             self.check(_lib.qbench_plugin_load(self.handle, _path(path)))
 
-    def __del__(self):
+    def __del__(self) -> None:
         _lib.qbench_session_free(self.handle)
 
-    def check(self, status):
+    def check(self, status: int) -> None:
         if status:
             text = _lib.qbench_error(self.handle).decode("utf-8", "replace")
             raise Error(status, text or "another thread is in a call with it: use one each")
 
-    def make(self, function, *arguments):
+    def make(self, function: Callable[..., int], *arguments: Any) -> int | None:
         """Calls a function whose last argument is the place of a new handle."""
         out = ctypes.c_void_p()
         self.check(function(self.handle, *arguments, ctypes.byref(out)))
         return out.value
 
 
-def _pointers(arrays):
+def _pointers(arrays: Sequence[npt.NDArray[Any]]) -> Any:
     return (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
 
 
-def _range(profile, name, *shapes):
+def _range(profile: int, name: str, *shapes: Sequence[int]) -> _Range:
     r = _Range(name.encode(), profile, len(shapes[0]))
     for row, shape in zip((r.min, r.opt, r.max), shapes):
         row[:len(shape)] = [_whole(name, n, 64) for n in shape]
@@ -168,8 +179,9 @@ def _range(profile, name, *shapes):
 class Engine(_Owner):
     """An engine with one execution context. Not for several threads at once: use one each."""
 
-    def __init__(self, session, handle):
-        self._session, self._handle, self._context = session, handle, None
+    def __init__(self, session: _Session, handle: int | None) -> None:
+        self._session, self._handle = session, handle
+        self._context: int | None = None
         self._running = threading.Lock()
         self._context = session.make(_lib.qbench_context_create, handle)
         count = _lib.qbench_engine_n_inputs, _lib.qbench_engine_n_outputs
@@ -178,7 +190,8 @@ class Engine(_Owner):
         self.profiles = [self._profile(p) for p in range(_lib.qbench_engine_n_profiles(handle))]
 
     @classmethod
-    def load(cls, path, plugins=(), key=None, machine_code=True):
+    def load(cls, path: StrPath, plugins: Sequence[StrPath] = (), key: StrPath | None = None,
+             machine_code: bool = True) -> Engine:
         """From an engine file; `plugins` are the libraries of its custom operators. `key`: the PEM file
         of the public key by which it must be signed (FILE.sig). `machine_code=False`: kernels for a
         GPU that the file holds are not run but compiled here."""
@@ -186,8 +199,9 @@ class Engine(_Owner):
         return cls(session, session.make(_lib.qbench_engine_load, _path(path)))
 
     @classmethod
-    def build(cls, onnx_path, batch=1, threads=0, time_tactics=False, backends=None,
-              plugins=(), providers=None, profiles=(), workspace=0):
+    def build(cls, onnx_path: StrPath, batch: int = 1, threads: int = 0, time_tactics: bool = False,
+              backends: str | None = None, plugins: Sequence[StrPath] = (), providers: Sequence[str] | None = None,
+              profiles: Sequence[Mapping[str, Sequence[Sequence[int]]]] = (), workspace: float = 0) -> Engine:
         """From an ONNX model: FP32, or INT8 where it has Q/DQ nodes. `providers`: where nodes run,
         in order of preference, as ["cuda", "cpu"]; what is not there is passed over, see `provider`.
         Each of `profiles` gives every input's smallest, usual and largest shape:
@@ -203,11 +217,11 @@ class Engine(_Owner):
         return cls(session, session.make(_lib.qbench_engine_build, _path(onnx_path),
                                          ctypes.byref(options)))
 
-    def save(self, path):
+    def save(self, path: StrPath) -> None:
         self._session.check(
             _lib.qbench_engine_save(self._session.handle, self._handle, _path(path)))
 
-    def run(self, *arrays, **named):
+    def run(self, *arrays: Any, **named: Any) -> list[npt.NDArray[Any]]:
         """Runs on arrays in the order of `inputs`, or given by name; returns a list of arrays. An
         engine with profiles takes every shape inside one of them. Outputs whose size comes with the
         data, such as boxes behind NonMaxSuppression, are as large as the run made them."""
@@ -217,7 +231,7 @@ class Engine(_Owner):
             missing = [t.name for t in self.inputs if t.name not in named]
             if arrays or missing or len(named) != len(self.inputs):
                 raise ValueError(f"inputs are {[t.name for t in self.inputs]}, got {list(named)}")
-            arrays = [named[t.name] for t in self.inputs]
+            arrays = tuple(named[t.name] for t in self.inputs)
         if len(arrays) != len(self.inputs):
             raise ValueError(f"{len(self.inputs)} inputs, got {len(arrays)}")
         # Between the shapes and the run another thread could set others, for which results are too small.
@@ -228,26 +242,26 @@ class Engine(_Owner):
         finally:
             self._running.release()
 
-    def _run(self, arrays):
+    def _run(self, given: Sequence[Any]) -> list[npt.NDArray[Any]]:
         if self.profiles:
-            self._set_shapes([np.shape(a) for a in arrays])
-        arrays = [self._checked(a, t) for a, t in zip(arrays, self.inputs)]
+            self._set_shapes([np.shape(a) for a in given])
+        arrays = [self._checked(a, t) for a, t in zip(given, self.inputs)]
         results = [np.empty(t.shape, t.dtype) for t in self.outputs]
         self._session.check(_lib.qbench_context_run(self._session.handle, self._context,
                                                     _pointers(arrays), _pointers(results)))
         return [self._cut(r, i) for i, r in enumerate(results)]
 
-    def _cut(self, result, i):
+    def _cut(self, result: npt.NDArray[Any], i: int) -> npt.NDArray[Any]:
         """What the last run left of it: sizes that come with the data are smaller than memory for them."""
         shape = self._tensor(_lib.qbench_context_result, i, self._context).shape
         return result if shape == result.shape else result.reshape(-1)[:math.prod(shape)].reshape(shape)
 
     @property
-    def provider(self):
+    def provider(self) -> str:
         """"cuda" when at least one step runs on a GPU, else "cpu"."""
-        return _lib.qbench_engine_provider(self._handle).decode()
+        return str(_lib.qbench_engine_provider(self._handle).decode())
 
-    def _set_shapes(self, shapes):
+    def _set_shapes(self, shapes: Sequence[Shape]) -> None:
         """The next runs take inputs of these shapes; `inputs` and `outputs` say so."""
         if shapes == [t.shape for t in self.inputs]:
             return
@@ -264,7 +278,7 @@ class Engine(_Owner):
         self.outputs = [self._tensor(_lib.qbench_context_output, i, self._context)
                         for i in range(len(self.outputs))]
 
-    def _profile(self, p):
+    def _profile(self, p: int) -> dict[str, tuple[Shape, ...]]:
         """{input: (min, opt, max)}"""
         profile = {}
         for i in range(len(self.inputs)):
@@ -273,7 +287,7 @@ class Engine(_Owner):
             profile[r.input.decode()] = tuple(tuple(s[:r.rank]) for s in (r.min, r.opt, r.max))
         return profile
 
-    def _tensor(self, function, i, handle=None):
+    def _tensor(self, function: Callable[..., int], i: int, handle: int | None = None) -> Tensor:
         t = _Tensor()
         self._session.check(function(handle or self._handle, i, ctypes.byref(t)))
         if t.dtype not in _DTYPES:
@@ -281,16 +295,16 @@ class Engine(_Owner):
         return Tensor(t.name.decode(), np.dtype(_DTYPES[t.dtype]), tuple(t.dim[:t.rank]))
 
     @staticmethod
-    def _checked(array, tensor):
+    def _checked(array: Any, tensor: Tensor) -> npt.NDArray[Any]:
         if np.ma.is_masked(array):
             raise ValueError(f"input '{tensor.name}': masked elements have no value")
-        array = np.asarray(array, order="C")
-        if array.dtype != tensor.dtype or array.shape != tensor.shape:
+        checked: npt.NDArray[Any] = np.asarray(array, order="C")
+        if checked.dtype != tensor.dtype or checked.shape != tensor.shape:
             raise ValueError(f"input '{tensor.name}' is {tensor.dtype} {tensor.shape}, "
-                             f"got {array.dtype} {array.shape}")
-        return array
+                             f"got {checked.dtype} {checked.shape}")
+        return checked
 
-    def __del__(self):
+    def __del__(self) -> None:
         _lib.qbench_context_free(self._context)
         _lib.qbench_engine_free(self._handle)
         self._context = self._handle = None
@@ -299,12 +313,12 @@ class Engine(_Owner):
 class Inputs(_Owner):
     """How images become inputs and what classes are called: a model's JSON sidecar."""
 
-    def __init__(self, sidecar_path):
-        self._handle = None
+    def __init__(self, sidecar_path: StrPath) -> None:
+        self._handle: int | None = None
         self._session = _Session()
         self._handle = self._session.make(_lib.qbench_inputs_load, _path(sidecar_path))
 
-    def image(self, path, shape):
+    def image(self, path: StrPath, shape: Sequence[int]) -> npt.NDArray[np.float32]:
         """A JPEG or PNG file as an array of shape (1, channels, height, width)."""
         if len(shape) < 2:
             raise ValueError(f"expected (1, channels, height, width), got {shape}")
@@ -315,11 +329,11 @@ class Inputs(_Owner):
             out.ctypes.data, out.size))
         return out
 
-    def label(self, index):
+    def label(self, index: int) -> str | None:
         name = _lib.qbench_inputs_label(self._handle, _whole("index", index, 32))
         return name.decode() if name else None
 
-    def __del__(self):
+    def __del__(self) -> None:
         _lib.qbench_inputs_free(self._handle)
         self._handle = None
 
@@ -362,8 +376,8 @@ def _command(*words: str, accepted: tuple[int, ...] = (0,), **options: Any) -> t
             return r.returncode, json.load(f)
 
 
-def calibrate(model: str | os.PathLike[str], data: str | os.PathLike[str], method: str = "entropy",
-              out: str | os.PathLike[str] = ".", **options: Any) -> dict[str, Any]:
+def calibrate(model: StrPath, data: StrPath, method: str = "entropy",
+              out: StrPath = ".", **options: Any) -> dict[str, Any]:
     """`qbench calibrate`: ranges from the data, kept as MODEL.calib.h5 in `out`. Other options of the
     command by name: calibrate(..., samples=500). Returns what its --json says."""
     return _command("calibrate", model=model, data=data, method=method, output=out, **options)[1]
@@ -372,16 +386,17 @@ def calibrate(model: str | os.PathLike[str], data: str | os.PathLike[str], metho
 class Comparison:
     """What `qbench compare` measured. `rows`: a dict for each engine; `record`: all of compare.json."""
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: StrPath):
         self.path = os.path.abspath(path)
         with open(self.path, encoding="utf-8") as f:
             self.record: dict[str, Any] = json.load(f)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return self.record["rows"]
+        rows: list[dict[str, Any]] = self.record["rows"]
+        return rows
 
-    def report(self, path: str | os.PathLike[str]) -> None:
+    def report(self, path: StrPath) -> None:
         """The page, which needs no other file."""
         words = [_program(), "report", self.path, "--format", "html", "-o", os.fspath(path), "--quiet"]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -394,8 +409,8 @@ class Comparison:
                 return f'<iframe srcdoc="{html.escape(f.read())}" width="100%" height="800"></iframe>'
 
 
-def compare(model: str | os.PathLike[str], data: str | os.PathLike[str], *precisions: str,
-            out: str | os.PathLike[str] = ".", **options: Any) -> Comparison:
+def compare(model: StrPath, data: StrPath, *precisions: str,
+            out: StrPath = ".", **options: Any) -> Comparison:
     """`qbench compare`: accuracy and latency of engines of these precisions (default: those of the
     command), kept as compare.json in `out`."""
     os.makedirs(out, exist_ok=True)
@@ -403,14 +418,17 @@ def compare(model: str | os.PathLike[str], data: str | os.PathLike[str], *precis
     return Comparison(os.path.join(out, "compare.json"))
 
 
-class Verdict(namedtuple("Verdict", "passed record")):
+class Verdict(NamedTuple):
     """passed: all limits hold. record: what `qbench gate --json` says of each."""
+
+    passed: bool
+    record: dict[str, Any]
 
     def __bool__(self) -> bool:
         return self.passed
 
 
-def gate(comparison: Comparison | str | os.PathLike[str], **limits: Any) -> Verdict:
+def gate(comparison: Comparison | StrPath, **limits: Any) -> Verdict:
     """`qbench gate`: gate(comparison, max_drop=1.0, min_samples=200). A limit that is not kept, or
     that the record does not let anyone judge, is no error but a Verdict that is false."""
     path = comparison.path if isinstance(comparison, Comparison) else os.fspath(comparison)

@@ -28,10 +28,22 @@ static void interval(FILE *stream, const char *term, const char *value, const ch
     item(stream, term, "<b>%s</b> <span class=\"soft fix\">(%s to %s)</span>", value, low, high);
 }
 
+/* The warning for which the gate blocks limits on the row, which stand against the first row; NULL:
+ * its numbers of this kind (QB_TOUCHES_...) can be believed. */
+static const qb_run_warning *doubt(const qb_run *run, const char *what, const qb_run_row *row) {
+    const qb_run_warning *own = qb_warning_find(run, what, row->precision, NULL, 0);
+    return own ? own : qb_warning_find(run, what, run->row[0].precision, NULL, 0);
+}
+
 /* One sentence: is the loss more than chance? */
-static void judgement(FILE *stream, const qb_run_row *row) {
+static void judgement(FILE *stream, const qb_run *run, const qb_run_row *row) {
     const qb_interval ci = row->paired.drop_ci;
-    if (isnan(ci.lo))
+    const qb_run_warning *w = doubt(run, QB_TOUCHES_ACCURACY, row);
+    if (w) {
+        fputs("<p class=\"doubt\">The loss is not known: ", stream);
+        qb_html_text(stream, qb_warning_means(w));
+        fputs(".</p>", stream);
+    } else if (isnan(ci.lo))
         fputs("<p class=\"soft\">No labels: judged by agreement with the first engine.</p>",
               stream);
     else if (ci.lo > 0)
@@ -65,7 +77,15 @@ static const char *own_title(const qb_run *run) {
 static void gate_hint(FILE *stream, const qb_run *run, const qb_run_row *row) {
     const qb_interval ci = row->paired.drop_ci;
     const double needed = fmax(row->drop, 0), sure = fmax(ci.hi, 0);
+    const qb_run_warning *w = doubt(run, QB_TOUCHES_ACCURACY, row);
     if (isnan(row->drop)) return;
+    if (w) {
+        fputs("<p class=\"soft\">The gate blocks limits of accuracy, but with <code>--allow ",
+              stream);
+        qb_html_text(stream, w->name);
+        fputs("</code>.</p>", stream);
+        return;
+    }
     fprintf(stream, "<p class=\"soft\">The gate opens from <code>--max-drop %.2f</code>",
             needed > 0 ? ceil(needed * 100 - 1e-6) / 100 : 0.0);
     if (!isnan(ci.hi))
@@ -82,7 +102,7 @@ static void card(const qb_page *p, const qb_run_row *row) {
     fputs("<div class=\"card\"><h3>", s);
     qb_html_text(s, row->precision);
     fputs("</h3>", s);
-    judgement(s, row);
+    judgement(s, p->run, row);
     fputs("<dl>", s);
     if (!isnan(row->drop)) {
         const char *own = qb_run_own_metric(p->run);
@@ -105,7 +125,8 @@ static void card(const qb_page *p, const qb_run_row *row) {
         else
             snprintf(text, sizeof text, "%.2fx by medians, %.2fx by minima", row->speedup,
                      row->speedup_minima);
-        interval(s, "speed-up", text, "%.2f", (qb_interval){1 / ratio.hi, 1 / ratio.lo});
+        interval(s, doubt(p->run, QB_TOUCHES_LATENCY, row) ? "speed-up, in doubt" : "speed-up",
+                 text, "%.2f", (qb_interval){1 / ratio.hi, 1 / ratio.lo});
         item(s, "median latency", "%.3f ms", row->latency.median);
     }
     qb_bytes_text(row->engine_bytes, size);
@@ -119,7 +140,9 @@ static void card(const qb_page *p, const qb_run_row *row) {
 }
 
 /* Has the row no loss that chance cannot explain? Without labels nobody knows. */
-static bool is_safe(const qb_run_row *row) { return row->paired.drop_ci.lo <= 0; }
+static bool is_safe(const qb_run *run, const qb_run_row *row) {
+    return row->paired.drop_ci.lo <= 0 && !doubt(run, QB_TOUCHES_ACCURACY, row);
+}
 
 static bool same_plan(const qb_run_row *a, const qb_run_row *b) {
     return a->plan && b->plan && a->plan[0] && strcmp(a->plan, b->plan) == 0;
@@ -136,7 +159,7 @@ static int32_t put_ties(const qb_page *p, const qb_run_row *best) {
     int32_t n = 0;
     for (int32_t r = 1; r < p->run->n_rows; r++) {
         const qb_run_row *row = &p->run->row[r];
-        if (!is_safe(row) || !is_as_fast(row, best)) continue;
+        if (!is_safe(p->run, row) || !is_as_fast(row, best)) continue;
         fputs(n++ ? ", <b>" : "<b>", p->stream);
         qb_html_text(p->stream, row->precision);
         fputs("</b>", p->stream);
@@ -148,19 +171,28 @@ static void put_drop(const qb_page *p, const qb_run_row *row) {
     fprintf(p->stream, "drop %+.2f points", row->drop + 0.0); /* no -0.00 */
 }
 
-/* Rows without a proven loss: the fastest, and all that nobody can tell from it. Where others ran
- * on the machine nothing is said of speed, where the reference guesses nothing at all. */
+/* Rows without a proven loss: the fastest, and all that nobody can tell from it. Nothing is said of
+ * what a warning touches. */
 static void bottom_line(const qb_page *p) {
-    const qb_run_row *fast = NULL, *close = NULL;
-    if (qb_warning_find(p->run, QB_TOUCHES_ACCURACY, "", NULL, 0)) return;
+    const qb_run_row *fast = NULL, *sure = NULL, *close = NULL;
+    bool doubtful = false;
     for (int32_t r = 1; r < p->run->n_rows; r++) {
         const qb_run_row *row = &p->run->row[r];
-        if (is_safe(row) && (!fast || row->speedup > fast->speedup)) fast = row;
+        if (doubt(p->run, QB_TOUCHES_ACCURACY, row)) {
+            doubtful = true;
+            continue;
+        }
+        const bool timed = !doubt(p->run, QB_TOUCHES_LATENCY, row);
+        if (is_safe(p->run, row)) {
+            if (!fast || row->speedup > fast->speedup) fast = row;
+            if (timed && (!sure || row->speedup > sure->speedup)) sure = row;
+        }
         if (!isnan(row->drop) && (!close || row->drop < close->drop)) close = row;
     }
-    if (!close) return;
-    const bool timed = fast && !qb_warning_has(p->run, "contention");
-    if (timed) {
+    if (!close || (!fast && doubtful)) return;
+    if (sure && is_as_fast(sure, fast)) fast = sure;
+    const qb_run_warning *untimed = fast ? doubt(p->run, QB_TOUCHES_LATENCY, fast) : NULL;
+    if (fast && !untimed) {
         fputs("<p class=\"line\">Fastest without a loss beyond chance: ", p->stream);
         const int32_t n = put_ties(p, fast);
         fputs(n > 1 ? " (their latencies cannot be told apart); " : ", ", p->stream);
@@ -175,7 +207,10 @@ static void bottom_line(const qb_page *p) {
         qb_html_text(p->stream, close->precision);
         fputs("</b>, ", p->stream);
         put_drop(p, close);
-        if (fast) fputs("; no speed-up is claimed, others ran on the machine", p->stream);
+        if (untimed) {
+            fputs("; no speed-up is claimed, ", p->stream);
+            qb_html_text(p->stream, qb_warning_means(untimed));
+        }
     }
     fputs(".</p>\n", p->stream);
 }

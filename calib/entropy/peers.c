@@ -20,7 +20,8 @@ static void halve(double *side, int32_t n) {
         side[i] = side[2 * i] + (2 * i + 1 < n ? side[2 * i + 1] : 0);
 }
 
-void qb_sides_init(const qb_stats *stats, int32_t most, qb_sides *out) {
+/* At most `most` bins each. */
+static void init_sides(const qb_stats *stats, int32_t most, qb_sides *out) {
     out->width = qb_stats_edge(stats, QB_SIDE_BINS + 1);
     out->zeros = (double)stats->zeros;
     out->n = 1;
@@ -40,7 +41,7 @@ void qb_sides_init(const qb_stats *stats, int32_t most, qb_sides *out) {
 qb_status qb_entropy_peer_range(qb_ctx *cx, const qb_stats *stats, const qb_entropy_peer *peer,
                                 qb_range *out) {
     QB_FREED qb_sides *sides = QB_NEW(cx, qb_alloc(cx, 1, sizeof *sides));
-    qb_sides_init(stats, peer->most, sides);
+    init_sides(stats, peer->most, sides);
     qb_kept kept;
     QB_TRY(peer->keep(cx, sides, &kept));
     const double scale = sides->width / qb_stats_edge(stats, QB_SIDE_BINS + 1);

@@ -30,8 +30,6 @@ typedef struct qb_entropy_peer {
 
 extern const qb_entropy_peer qb_entropy_nvidia, qb_entropy_ort, qb_entropy_ncnn, qb_entropy_ppq;
 
-/* The sides of a histogram, at most `most` bins each. */
-void qb_sides_init(const qb_stats *stats, int32_t most, qb_sides *out);
 /* The range by a peer's definition, within what was seen. */
 qb_status qb_entropy_peer_range(qb_ctx *cx, const qb_stats *stats, const qb_entropy_peer *peer,
                                 qb_range *out);

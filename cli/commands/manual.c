@@ -129,7 +129,12 @@ static void overview_page(qb_strbuf *out) {
         for (const char *c = topic->name; *c; c++)
             qb_strbuf_addf(out, "%c", *c == '-' ? ' ' : toupper((unsigned char)*c));
         qb_strbuf_add(out, "\n");
-        add_verbatim(out, topic->text);
+        QB_RELEASED(qb_strbuf_release) qb_strbuf all = {0};
+        qb_topic_put(topic, &all);
+        if (all.failed)
+            out->failed = true;
+        else
+            add_verbatim(out, all.data);
     }
 }
 

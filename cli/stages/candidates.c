@@ -79,8 +79,8 @@ static qb_status add_best(qb_ctx *cx, const qb_project *project, const char *tex
     return QB_OK;
 }
 
-static qb_status settle(qb_ctx *cx, const qb_project *project, const qb_shape *shapes, int32_t i,
-                        qb_candidates *c) {
+static qb_status finalize(qb_ctx *cx, const qb_project *project, const qb_shape *shapes, int32_t i,
+                          qb_candidates *c) {
     qb_candidate *item = &c->item[i];
     qb_build_spec spec = item->spec;
     spec.input_shapes = shapes;
@@ -96,14 +96,14 @@ static qb_status settle(qb_ctx *cx, const qb_project *project, const qb_shape *s
     return describe(cx, project, &c->of[i], item->calibration, c, item);
 }
 
-qb_status qb_candidates_settle(qb_ctx *cx, const qb_project *project,
-                               const qb_loader_options *loader, qb_candidates *c) {
+qb_status qb_candidates_finalize(qb_ctx *cx, const qb_project *project,
+                                 const qb_loader_options *loader, qb_candidates *c) {
     const int64_t batch = project->batch > 0 ? project->batch : 1;
     for (int32_t i = 0; i < c->n; i++) {
         QB_RELEASED(qb_probe_release) qb_probe probe = {0};
         if (c->of[i].kind != QB_PRECISION_BEST) continue;
         QB_TRY(qb_probe_load(cx, c->graph, loader, batch, &probe));
-        QB_TRY(settle(cx, project, probe.shape, i, c));
+        QB_TRY(finalize(cx, project, probe.shape, i, c));
     }
     return QB_OK;
 }

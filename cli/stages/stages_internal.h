@@ -68,7 +68,7 @@ typedef struct qb_candidates {
     qb_graph **quantized;
     qb_candidate *item;
     char **text;      /* what items say that nothing else keeps */
-    qb_precision *of; /* [n] of the items: what qb_candidates_settle needs */
+    qb_precision *of; /* [n] of the items: what qb_candidates_finalize needs */
     int32_t n, n_texts;
 } qb_candidates;
 
@@ -76,8 +76,8 @@ typedef struct qb_candidates {
 qb_status qb_candidates_collect(qb_ctx *cx, const qb_project *project, const char *const *precision,
                                 int32_t n, qb_candidates *out);
 /* Items that are `best` get their graphs, now that the data say which shapes they have. */
-qb_status qb_candidates_settle(qb_ctx *cx, const qb_project *project,
-                               const qb_loader_options *loader, qb_candidates *candidates);
+qb_status qb_candidates_finalize(qb_ctx *cx, const qb_project *project,
+                                 const qb_loader_options *loader, qb_candidates *candidates);
 void qb_candidates_release(qb_candidates *candidates); /* accepts zeroed */
 
 /* ---- compare.c ---- */

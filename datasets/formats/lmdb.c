@@ -39,7 +39,7 @@ typedef struct database {
     MDB_cursor *cursor;
     MDB_val *value; /* of the samples listed so far; they stay where they are */
     size_t n, capacity;
-    uint8_t room[QB_LABELS_ROOM];
+    uint8_t buffer[QB_LABELS_ROOM];
 } database;
 
 /* ---- in the process that reads ---- */
@@ -70,13 +70,13 @@ static qb_status unpack_datum(qb_ctx *cx, qb_span bytes, Records__Datum **out) {
     return qb_fail(cx, QB_STATUS_FORMAT, "not a Datum");
 }
 
-static int64_t label_of(const MDB_val *value, uint8_t *room) {
+static int64_t label_of(const MDB_val *value, uint8_t *buffer) {
     qb_ctx quiet;
     Records__Datum *datum;
     const qb_span bytes = {value->mv_data, value->mv_size};
     qb_ctx_init(&quiet);
     if (qb_bytes_are_image(bytes.data, bytes.size) ||
-        unpack_datum(&quiet, qb_message_without_large(bytes, room), &datum) != QB_OK)
+        unpack_datum(&quiet, qb_message_without_large(bytes, buffer), &datum) != QB_OK)
         return -1;
     const int64_t label = datum->has_label && datum->label >= 0 ? datum->label : -1;
     qb_wire_free(&datum->base);
@@ -94,7 +94,7 @@ static qb_status list_rows(qb_ctx *cx, database *d, rows *out) {
             return qb_fail(cx, QB_STATUS_FORMAT, "it holds more than the file can");
         QB_TRY(qb_grow(cx, &d->value, &d->capacity, d->n + 1, sizeof *d->value));
         row *r = &out->row[out->n++];
-        *r = (row){.size = value.mv_size, .label = label_of(&value, d->room)};
+        *r = (row){.size = value.mv_size, .label = label_of(&value, d->buffer)};
         if (key.mv_size < KEY_MAX && !memchr(key.mv_data, 0, key.mv_size))
             memcpy(r->key, key.mv_data, key.mv_size);
         d->value[d->n++] = value;

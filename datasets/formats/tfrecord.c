@@ -76,12 +76,12 @@ static const ProtobufCBinaryData *image_of(const Records__Features *features) {
 }
 
 /* The class of an Example, of which images are not looked at; -1: none. */
-static int64_t read_label(qb_ctx *cx, qb_span example, uint8_t *room) {
+static int64_t read_label(qb_ctx *cx, qb_span example, uint8_t *buffer) {
     const ProtobufCMessageDescriptor *desc = &records__features__descriptor;
     ProtobufCMessage *features;
     qb_wire_field field;
     if (!qb_wire_next(&example, &field) || field.number != 1 || field.type != 2) return -1;
-    const qb_span small = qb_message_without_large(field.content, room);
+    const qb_span small = qb_message_without_large(field.content, buffer);
     if (qb_wire_check(cx, desc, small) != QB_OK ||
         qb_wire_unpack(cx, desc, small, &features) != QB_OK)
         return -1;
@@ -92,7 +92,7 @@ static int64_t read_label(qb_ctx *cx, qb_span example, uint8_t *room) {
 
 /* ---- records ---- */
 
-static qb_status list(qb_shard *s, const uint8_t *bytes, uint8_t *room) {
+static qb_status list(qb_shard *s, const uint8_t *bytes, uint8_t *buffer) {
     for (uint64_t at = 0, size; at < s->size; at += 12 + size + 4) {
         const uint64_t left = s->size - at;
         if (left < 12) return qb_shard_add_damaged(s, at, "it ends within a record");
@@ -102,7 +102,7 @@ static qb_status list(qb_shard *s, const uint8_t *bytes, uint8_t *room) {
         if (size > left - 12 || left - 12 - size < 4)
             return qb_shard_add_damaged(s, at, "it ends within a record");
         const int64_t label =
-            read_label(&(qb_ctx){0}, (qb_span){bytes + at + 12, (size_t)size}, room);
+            read_label(&(qb_ctx){0}, (qb_span){bytes + at + 12, (size_t)size}, buffer);
         QB_TRY(qb_shard_add(s, NULL, at + 12, size + 4, label));
     }
     return QB_OK;
@@ -111,9 +111,9 @@ static qb_status list(qb_shard *s, const uint8_t *bytes, uint8_t *room) {
 static qb_status scan(qb_shard *s) {
     QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(s->cx, s->path, &map));
-    QB_FREED uint8_t *room = qb_alloc(s->cx, QB_LABELS_ROOM, 1);
+    QB_FREED uint8_t *buffer = qb_alloc(s->cx, QB_LABELS_ROOM, 1);
     s->size = map.size;
-    return room ? list(s, map.data, room) : s->cx->code;
+    return buffer ? list(s, map.data, buffer) : s->cx->code;
 }
 
 /* Its image, moved to the front. */

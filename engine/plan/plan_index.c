@@ -22,14 +22,14 @@ static size_t mix(size_t hash, int64_t number) {
     return hash ^ hash >> 29;
 }
 
-static size_t mix_layout(size_t hash, const qb_plan_layout *l) {
+static size_t hash_layout(size_t hash, const qb_plan_layout *l) {
     hash = mix(mix(hash, l->dtype), l->layout);
     return mix(mix(hash, l->channel_offset), l->channel_total);
 }
 
 static size_t hash_copy(const qb_plan_row *row) {
     const size_t hash = mix(hash_text(row->value), 2 + row->on_device);
-    return mix_layout(mix_layout(hash, row->in), &row->out);
+    return hash_layout(hash_layout(hash, row->in), &row->out);
 }
 
 static bool same_copy(const qb_plan_row *row, const qb_plan_row *like) {

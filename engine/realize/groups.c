@@ -42,7 +42,7 @@ static qb_status build_on_host(qb_lowering *b, const qb_group *group, const qb_p
 }
 
 /* A product of two computed tensors of quantized values, as tools for static quantization leave
- * attention, is one of the reals that they stand for: the processor's integer products have packed
+ * attention, is one of the floats that they stand for: the processor's integer products have packed
  * weights. */
 static void make_float(const qb_lowering *b, const qb_group *group, const qb_problem *p,
                        qb_desc *in) {

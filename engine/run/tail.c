@@ -147,21 +147,21 @@ static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const 
                              void *out) {
     const struct qb_tail *t = r->engine->tail;
     const qb_port *port = &t->output[i];
-    const size_t room = qb_desc_bytes(&port->desc);
+    const size_t capacity = qb_desc_bytes(&port->desc);
     if (t->parts.from[i] >= 0) {
-        if (out && room > 0) memcpy(out, r->head[t->parts.from[i]], room);
+        if (out && capacity > 0) memcpy(out, r->head[t->parts.from[i]], capacity);
         return QB_OK;
     }
     const qb_value *value = &graph->values[graph->outputs[-1 - t->parts.from[i]]];
     char got[128], most[128];
     r->shape[i] = value->shape;
-    if (!value->data || value->bytes > room)
+    if (!value->data || value->bytes > capacity)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "output '%s': %s is more than the bound of %s",
                        port->name, qb_shape_text(&value->shape, got, sizeof got),
                        qb_shape_text(&port->desc.shape, most, sizeof most));
     if (!out) return QB_OK;
     if (value->bytes > 0) memcpy(out, value->data, value->bytes);
-    if (room > value->bytes) memset((char *)out + value->bytes, 0, room - value->bytes);
+    if (capacity > value->bytes) memset((char *)out + value->bytes, 0, capacity - value->bytes);
     return QB_OK;
 }
 

@@ -71,7 +71,7 @@ static void copy(const qb_desc *from, const void *data, const qb_desc *to, void 
     qb_ref_copy(&p, &data, out);
 }
 
-static void *room(const trial *t, const qb_desc *desc) {
+static void *new_buffer(const trial *t, const qb_desc *desc) {
     return qb_arena_alloc(t->cx, t->arena, qb_desc_bytes(desc) + QB_BUFFER_SLACK, 1);
 }
 
@@ -106,12 +106,12 @@ static qb_status lower_input(trial *t, int32_t i, const void **there) {
     } else if (same_before(t, i) >= 0) {
         t->data[i] = t->data[same_before(t, i)];
     } else {
-        void *data = QB_NEW(t->cx, room(t, &t->in[i]));
+        void *data = QB_NEW(t->cx, new_buffer(t, &t->in[i]));
         fill(t, &t->in[i], most_of(&k->problem, i), data);
         t->data[i] = data;
     }
     if (k->packed_inputs >> i & 1) return QB_OK;
-    void *buffer = QB_NEW(t->cx, room(t, own));
+    void *buffer = QB_NEW(t->cx, new_buffer(t, own));
     copy(&t->in[i], t->data[i], own, buffer);
     if (own->dtype == QB_DTYPE_BF16) /* what is rounded is rounded for both */
         copy(own, buffer, &t->in[i], (void *)(uintptr_t)t->data[i]);
@@ -134,9 +134,9 @@ static qb_status run_kernel(trial *t) {
     t->row.in = t->in;
     t->row.out = row_of(&p->out);
     for (int32_t i = 0; i < p->n_in; i++) QB_TRY(lower_input(t, i, &in[i]));
-    void *out = QB_NEW(t->cx, room(t, &p->out));
+    void *out = QB_NEW(t->cx, new_buffer(t, &p->out));
     void *workspace = QB_NEW(t->cx, qb_arena_alloc(t->cx, t->arena, k->workspace_bytes, 1));
-    QB_TRY_NEW(t->cx, t->result = room(t, &t->row.out));
+    QB_TRY_NEW(t->cx, t->result = new_buffer(t, &t->row.out));
     for (int32_t i = 0; i < p->n_in && k->in_place_required; i++)
         if (k->in_place_inputs >> i & 1) out = (void *)(uintptr_t)in[i];
     const qb_launch launch = {.in = in,
@@ -214,7 +214,7 @@ static qb_status check_step(trial *t, const qb_group *group, uint64_t seed, cons
     QB_GO(run_kernel(t));
     QB_GO(qb_check_sample_of(t->cx, &t->row, t->data, seed, &sample, &taken));
     if (!taken) goto out;
-    void *expected = room(t, &sample.problem.out);
+    void *expected = new_buffer(t, &sample.problem.out);
     if (!expected) QB_GO(t->cx->code);
     QB_GO(qb_check_reference(t->cx, &sample, expected));
     QB_GO(compare(t, &sample, expected, text));

@@ -71,7 +71,7 @@ typedef struct tuner {
     const qb_graph *graph;
     const qb_build_spec *spec; /* resolved, with shapes */
     qb_plans *plans;
-    qb_tuning how;
+    qb_tuning tuning;
 } tuner;
 
 int64_t qb_common_batch(const qb_graph *graph, const qb_shape *shapes) {
@@ -89,7 +89,7 @@ static bool splits(const tuner *t) {
 
 /* A candidate of a bound graph (taken over); the plan is its own. */
 static qb_status lower_bound_graph(qb_ctx *cx, const tuner *t, qb_graph *bound, qb_engine **out) {
-    qb_tuning tuning = t->how;
+    qb_tuning tuning = t->tuning;
     qb_plan *plan = NULL;
     qb_status status = qb_plan_create(cx, t->spec, bound->n_inputs, &plan);
     if (status == QB_OK && t->spec->time_tactics && !tuning.usual)
@@ -181,7 +181,7 @@ static qb_plan *take_plan(qb_engine *candidate) {
 
 /* Tactics that do better in the whole run than alone. */
 static qb_status in_graph(qb_ctx *cx, const tuner *t, qb_engine *engine) {
-    const qb_tuning_state *known = t->how.known;
+    const qb_tuning_state *known = t->tuning.known;
     if (!engine->device || t->spec->observable || !known || !known->timings) return QB_OK;
     return qb_tune_in_graph(cx, engine, known->timings);
 }
@@ -193,10 +193,10 @@ static qb_status save_timings(qb_ctx *cx, const qb_tuning_state *known) {
 
 static qb_status tune(qb_ctx *cx, const tuner *t, qb_engine *built, qb_plan **out) {
     QB_RELEASED(qb_engine_free_at) qb_engine *engine = built;
-    QB_TRY(save_timings(cx, t->how.known));
+    QB_TRY(save_timings(cx, t->tuning.known));
     QB_TRY(split(cx, t, &engine));
     QB_TRY(in_graph(cx, t, engine));
-    QB_TRY(save_timings(cx, t->how.known));
+    QB_TRY(save_timings(cx, t->tuning.known));
     *out = take_plan(QB_MOVE(engine));
     return QB_OK;
 }
@@ -219,7 +219,7 @@ qb_status qb_plan_tune(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *s
         .graph = graph,
         .spec = spec,
         .plans = plans,
-        .how = {.known = known, .usual = like ? like->table : NULL, .at_usual = at_usual}};
+        .tuning = {.known = known, .usual = like ? like->table : NULL, .at_usual = at_usual}};
     qb_engine *engine;
     QB_TRY(candidate(cx, &t, spec->input_shapes, &engine));
     return tune(cx, &t, engine, out);
@@ -227,7 +227,7 @@ qb_status qb_plan_tune(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *s
 
 qb_status qb_plan_tune_bound(qb_ctx *cx, qb_graph *graph, const qb_build_spec *spec,
                              qb_plans *plans, qb_tuning_state *known, qb_plan **out) {
-    const tuner t = {.spec = spec, .plans = plans, .how = {.known = known}};
+    const tuner t = {.spec = spec, .plans = plans, .tuning = {.known = known}};
     qb_engine *engine;
     QB_TRY(lower_bound_graph(cx, &t, graph, &engine));
     return tune(cx, &t, engine, out);
@@ -242,8 +242,8 @@ qb_status qb_plan_for_profile(qb_ctx *cx, qb_plans *plans, int32_t profile, cons
     const tuner t = {.graph = plans->graph,
                      .spec = &spec,
                      .plans = plans,
-                     .how = {.usual = timed ? &plans->plan->table[profile] : NULL,
-                             .at_usual = qb_plans_are_usual(plans, profile, shapes)}};
+                     .tuning = {.usual = timed ? &plans->plan->table[profile] : NULL,
+                                .at_usual = qb_plans_are_usual(plans, profile, shapes)}};
     qb_engine *engine;
     QB_TRY(candidate(cx, &t, shapes, &engine));
     return tune(cx, &t, engine, out);

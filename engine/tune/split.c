@@ -44,9 +44,9 @@ bool qb_is_separable(const qb_graph *whole, const qb_graph *one, int64_t batch) 
 
 size_t qb_cache_budget(void) {
     long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    size_t f16 = bytes > 0 ? (size_t)bytes / 2 : USUAL_BUDGET;
-    if (f16 > USUAL_BUDGET) return USUAL_BUDGET;
-    return f16 < SMALLEST_BUDGET ? SMALLEST_BUDGET : f16;
+    const size_t budget = bytes > 0 ? (size_t)bytes / 2 : USUAL_BUDGET;
+    if (budget > USUAL_BUDGET) return USUAL_BUDGET;
+    return budget < SMALLEST_BUDGET ? SMALLEST_BUDGET : budget;
 }
 
 int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget) {

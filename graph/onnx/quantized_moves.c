@@ -162,7 +162,7 @@ static void drop_others(mover *m) {
 
 /* ---- rewriting ---- */
 
-static qb_status new_real(const mover *m, int32_t like, int32_t *out) {
+static qb_status new_float(const mover *m, int32_t like, int32_t *out) {
     const qb_shape unknown = {.rank = -1};
     const char *name =
         qb_arena_format(m->cx, m->graph->arena, "%s_real", m->graph->values[like].name);
@@ -180,20 +180,20 @@ static qb_status add_node(const mover *m, const qb_op *op, int32_t like, int32_t
 static qb_status move_floats(const mover *m, int32_t index) {
     qb_graph *graph = m->graph;
     const int32_t like = m->from[graph->nodes[index].in[0]];
-    int32_t real;
+    int32_t dequantized;
     for (int32_t i = 0; i < graph->nodes[index].n_in; i++) {
         const int32_t value = graph->nodes[index].in[i];
         if (value < 0 || !is_data(&graph->nodes[index], i)) continue;
-        QB_TRY(new_real(m, value, &real));
-        QB_TRY(add_node(m, m->dequantize, like, value, real));
-        graph->nodes[index].in[i] = real;
+        QB_TRY(new_float(m, value, &dequantized));
+        QB_TRY(add_node(m, m->dequantize, like, value, dequantized));
+        graph->nodes[index].in[i] = dequantized;
     }
     for (int32_t k = 0; k < data_outputs(&graph->nodes[index]); k++) {
         const int32_t value = graph->nodes[index].out[k];
         if (value < 0) continue;
-        QB_TRY(new_real(m, value, &real));
-        graph->nodes[index].out[k] = real;
-        QB_TRY(add_node(m, m->quantize, like, real, value));
+        QB_TRY(new_float(m, value, &dequantized));
+        graph->nodes[index].out[k] = dequantized;
+        QB_TRY(add_node(m, m->quantize, like, dequantized, value));
     }
     return QB_OK;
 }

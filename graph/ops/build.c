@@ -75,7 +75,7 @@ void qb_build_set_string(qb_build *b, const char *attr, const char *value) {
     set(b, attr, &value, sizeof value);
 }
 
-void qb_build_set_ints(qb_build *b, const char *attr, int32_t n, const int64_t *v) {
+static void set_ints(qb_build *b, const char *attr, int32_t n, const int64_t *v) {
     if (b->status != QB_OK) return;
     int64_t *copy = qb_arena_alloc(b->cx, b->graph->arena, (size_t)n, sizeof *copy);
     if (!copy) {
@@ -126,7 +126,7 @@ int32_t qb_build_reshape(qb_build *b, int32_t x, int32_t n, const int64_t *to) {
 
 int32_t qb_build_transpose(qb_build *b, int32_t x, int32_t n, const int64_t *perm) {
     const int32_t y = QB_BUILD(b, "Transpose", x);
-    qb_build_set_ints(b, "perm", n, perm);
+    set_ints(b, "perm", n, perm);
     return y;
 }
 

@@ -30,7 +30,6 @@ int32_t qb_build_node(qb_build *b, const char *op, int32_t n_in, const int32_t *
 void qb_build_set_int(qb_build *b, const char *attr, int64_t value);
 void qb_build_set_float(qb_build *b, const char *attr, float value);
 void qb_build_set_string(qb_build *b, const char *attr, const char *value);
-void qb_build_set_ints(qb_build *b, const char *attr, int32_t n, const int64_t *v);
 
 /* Constants: a float in the type of `like`, whole numbers as a list, a whole number. */
 int32_t qb_build_float(qb_build *b, int32_t like, float v);

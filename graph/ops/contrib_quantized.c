@@ -69,8 +69,8 @@ static const uint8_t *bytes_of(qb_build *b, int32_t value, int64_t n, const char
     return NULL;
 }
 
-/* [K, N] codes from [N, blocks, bytes of a block]. */
-static int32_t unpack_codes(qb_build *b, const blocks_attrs *a, int64_t blocks) {
+/* [K, N] quantized values from [N, blocks, bytes of a block]. */
+static int32_t unpack_weight(qb_build *b, const blocks_attrs *a, int64_t blocks) {
     const qb_shape shape = qb_shape_of(2, a->k, a->n);
     const int64_t per_block = a->block * a->bits / 8;
     const uint8_t *from =
@@ -110,10 +110,10 @@ static qb_status upgrade_blocks(qb_ctx *cx, qb_graph *graph, int32_t node, int32
     if (qb_build_in(&b, 4) >= 0) qb_build_refuse(&b, "input g_idx");
     if (a->bits != 2 && a->bits != 4 && a->bits != 8)
         qb_build_refuse(&b, "attribute bits: expected 2, 4 or 8");
-    const int32_t codes = unpack_codes(&b, a, blocks), zeros = unpack_zeros(&b, a, blocks);
+    const int32_t q = unpack_weight(&b, a, blocks), zeros = unpack_zeros(&b, a, blocks);
     int32_t scales = qb_build_reshape(&b, qb_build_in(&b, 2), 2, (int64_t[]){a->n, blocks});
     scales = qb_build_transpose(&b, scales, 2, (int64_t[]){1, 0});
-    const int32_t weight = QB_BUILD(&b, "DequantizeLinear", codes, scales, zeros);
+    const int32_t weight = QB_BUILD(&b, "DequantizeLinear", q, scales, zeros);
     qb_build_set_int(&b, "axis", 0);
     qb_build_set_int(&b, "block_size", a->block);
     int32_t y = QB_BUILD(&b, "MatMul", qb_build_in(&b, 0), weight);

@@ -222,7 +222,7 @@ static qb_status rearrange(pattern *d, int32_t value) {
 }
 
 /* Float 32, or 8-bit values of one scale. */
-static bool is_real(const qb_graph *graph, int32_t value) {
+static bool is_float(const qb_graph *graph, int32_t value) {
     const qb_value *v = &graph->values[value];
     return qb_value_is_plain(graph, value) ||
            (v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8));
@@ -315,12 +315,12 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     for (int32_t i = 0; i < n; i++) {
         in[i] = node->in[i];
         shapes[i] = &rw->graph->values[in[i]].shape;
-        if (!is_real(rw->graph, in[i]) || shapes[i]->rank < 0) return QB_OK;
+        if (!is_float(rw->graph, in[i]) || shapes[i]->rank < 0) return QB_OK;
     }
     pattern d = {.rw = rw, .name = node->out[0]};
     const char *equation = qb_node_string(node, "equation", "");
     QB_TRY(qb_einsum_resolve(rw->cx, equation, shapes, n, &d.e));
-    if (!is_real(rw->graph, d.name) || (n > 2 ? d.e.n_dots > 0 : !classify(&d))) return QB_OK;
+    if (!is_float(rw->graph, d.name) || (n > 2 ? d.e.n_dots > 0 : !classify(&d))) return QB_OK;
     if (n > 2) return split(&d, index, in);
     qb_rewrite_kill(rw, index);
     qb_rewrite_changed(rw);

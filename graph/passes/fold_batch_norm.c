@@ -6,7 +6,7 @@
 
 #include "graph/passes_internal.h"
 
-static bool is_real(const qb_value *v) { return v->q.n > 0 || v->dtype == QB_DTYPE_F32; }
+static bool is_float(const qb_value *v) { return v->q.n > 0 || v->dtype == QB_DTYPE_F32; }
 
 /* s and t, `n` each, in one block; NULL without an error when they are not constant or not finite.
  */
@@ -16,10 +16,10 @@ static qb_status affine(qb_rewrite *rw, const qb_node *node, int64_t n, double *
     *out = NULL;
     for (int i = 0; i < 4; i++) {
         const int32_t value = qb_node_in(node, i + 1);
-        if (value < 0 || !is_real(&graph->values[value]) || !graph->values[value].data ||
+        if (value < 0 || !is_float(&graph->values[value]) || !graph->values[value].data ||
             qb_shape_count(&graph->values[value].shape) != n)
             return QB_OK;
-        QB_TRY_NEW(rw->cx, p[i] = graph->values[value].q.n > 0 ? qb_rewrite_reals(rw, value)
+        QB_TRY_NEW(rw->cx, p[i] = graph->values[value].q.n > 0 ? qb_rewrite_dequantized(rw, value)
                                                                : qb_value_floats(graph, value));
     }
     double *s = QB_NEW(rw->cx, qb_alloc(rw->cx, 2 * (size_t)n, sizeof *s));
@@ -69,7 +69,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     int32_t x = node->in[0], out = node->out[0];
     const qb_shape *shape = &graph->values[x].shape;
     int64_t n = qb_node_in(node, 1) < 0 ? -1 : qb_shape_count(&graph->values[node->in[1]].shape);
-    if (!is_real(&graph->values[x]) || !is_real(&graph->values[out]) || shape->rank < 2 || n < 1)
+    if (!is_float(&graph->values[x]) || !is_float(&graph->values[out]) || shape->rank < 2 || n < 1)
         return QB_OK;
     const bool plain = qb_value_is_plain(graph, x) && qb_value_is_plain(graph, out);
     double *s = NULL;

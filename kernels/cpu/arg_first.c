@@ -25,7 +25,7 @@ typedef struct firsts {
     float scale;
     int32_t zero;
     bool smallest;
-    size_t keys, room; /* bytes of a line's keys; of those, and of two lists of entries */
+    size_t keys, workspace; /* bytes of a line's keys; of those, and of two lists of entries */
 } firsts;
 
 typedef struct job {
@@ -129,10 +129,10 @@ static const entry *sorted(entry *list, int64_t n, entry *other) {
     return other;
 }
 
-static void one_line(const job *j, int64_t line, char *room) {
+static void one_line(const job *j, int64_t line, char *workspace) {
     const firsts *f = j->f;
-    uint32_t *key = (uint32_t *)(void *)room;
-    entry *list = (entry *)(void *)(room + f->keys), few[FEW];
+    uint32_t *key = (uint32_t *)(void *)workspace;
+    entry *list = (entry *)(void *)(workspace + f->keys), few[FEW];
     const entry *first = few;
     line_keys(j, line, key);
     if (f->k <= FEW)
@@ -146,10 +146,10 @@ static void one_line(const job *j, int64_t line, char *room) {
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const firsts *f = j->f;
-    char *room = j->workspace + (size_t)task * f->room;
+    char *workspace = j->workspace + (size_t)task * f->workspace;
     const int64_t end = qb_part_begin(f->lines, f->parts, task + 1);
     for (int64_t line = qb_part_begin(f->lines, f->parts, task); line < end; line++)
-        one_line(j, line, room);
+        one_line(j, line, workspace);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -184,9 +184,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     f->lines = qb_shape_count(&x->shape) / f->n;
     f->parts = qb_min64(f->lines, (int64_t)TASKS_A_THREAD * threads);
     f->keys = qb_pad64((size_t)f->n * sizeof(uint32_t));
-    f->room = f->keys;
-    if (f->k > FEW) f->room += qb_pad64(2 * (size_t)f->n * sizeof(entry));
-    (*out)->workspace_bytes = (size_t)f->parts * f->room;
+    f->workspace = f->keys;
+    if (f->k > FEW) f->workspace += qb_pad64(2 * (size_t)f->n * sizeof(entry));
+    (*out)->workspace_bytes = (size_t)f->parts * f->workspace;
     (*out)->launch = launch;
     return QB_OK;
 }

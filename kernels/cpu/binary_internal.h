@@ -23,7 +23,6 @@ typedef struct qb_binary {
 /* n values that follow each other in the result, which may lie where an operand with a step of 1
  * and elements of the same size does. */
 typedef void (*qb_binary_fn)(const qb_binary *b, const char *const from[2], char *out, int64_t n);
-qb_binary_fn qb_binary_best(void);
 
 void qb_binary_row_generic(const qb_binary *b, const char *const from[2], char *out, int64_t n);
 #if QB_X86

@@ -30,7 +30,7 @@ typedef struct binary {
     bool whole[3];    /* its elements lie one after the other */
 } binary;
 
-qb_binary_fn qb_binary_best(void) {
+static qb_binary_fn best_row(void) {
 #if QB_X86
     if (qb_processor_has(QB_TIER_AVX512)) return qb_binary_row_avx512;
     return qb_processor_has(QB_TIER_AVX2) ? qb_binary_row_avx2 : qb_binary_row_sse2;
@@ -342,7 +342,7 @@ static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     s->row.kind = p->binary;
     s->row.epilogue = qb_epilogue_of(p);
     s->row.is_bytes = is_bytes(p, &s->row.epilogue);
-    s->run = qb_binary_best();
+    s->run = best_row();
     for (int32_t i = 0; i < 2; i++) {
         const qb_desc *desc = &p->in[i];
         qb_operand *operand = &s->row.in[i];

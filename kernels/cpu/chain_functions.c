@@ -264,12 +264,12 @@ QB_LOOP(load_s8, (const int8_t *from, float scale, int32_t zero, int64_t n, floa
 }
 
 /* The exponents of a half are 112 less; the smallest ones are numbers of steps of 2^-24. */
-INLINE of_f16(uint16_t half) {
-    const uint32_t size = half & 0x7fffu, bits = size << 13;
+INLINE of_f16(uint16_t f16) {
+    const uint32_t size = f16 & 0x7fffu, bits = size << 13;
     const float normal = of_bits(bits + (112u << 23)), small = (float)(int32_t)size * 0x1p-24f;
     const float value = size < 0x400u ? small : normal;
     const float most = of_bits(bits | 0x7f800000u); /* infinity, NaN */
-    return of_bits(bits_of(size < 0x7c00u ? value : most) | (uint32_t)(half & 0x8000u) << 16);
+    return of_bits(bits_of(size < 0x7c00u ? value : most) | (uint32_t)(f16 & 0x8000u) << 16);
 }
 
 /* To the nearest, ties to even. Adding 1/2 leaves the number of steps of 2^-24 in the low bits. */

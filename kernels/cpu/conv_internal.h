@@ -82,7 +82,8 @@ extern const qb_conv_arch qb_conv_bf16_avx512_bf16;
 extern const qb_conv_arch qb_conv_s8_avx512_vnni, qb_conv_s8_avx512, qb_conv_s8_avx2_vnni,
     qb_conv_s8_avx2, qb_conv_s8_sse2, qb_conv_s8_generic;
 extern const qb_conv_arch qb_conv_s16_avx512, qb_conv_s16_avx2; /* tiles of winograd_internal.h */
-/* The first of them that runs here, for f32 or 8-bit data and the problem's weight. */
+/* The first of them that runs here, for f32, bf16 or 8-bit data and the problem's
+ * weight. */
 const qb_conv_arch *qb_conv_best(const qb_problem *p);
 
 /* What a file for another processor defines instead of its tactic's functions. */

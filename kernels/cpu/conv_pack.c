@@ -6,14 +6,14 @@
 
 /* Which taps the regions' corrections leave out, and how kernel rows lie in a panel. */
 uint64_t qb_conv_form(const qb_conv_plan *plan) {
-    uint64_t form = qb_packing_add((uint64_t)plan->total_units, (uint64_t)plan->tap_units);
+    uint64_t id = qb_packing_add((uint64_t)plan->total_units, (uint64_t)plan->tap_units);
     const bool corrected = plan->integer && (plan->zero != 0 || plan->flipped);
     for (int32_t s = 0; corrected && s < plan->n_starts; s++) {
         const qb_conv_region *r = &plan->regions[s];
         for (int d = 0; d < QB_SPATIAL; d++)
-            form = qb_packing_add(form, (uint64_t)r->tap[d] << 32 | (uint32_t)r->tap_end[d]);
+            id = qb_packing_add(id, (uint64_t)r->tap[d] << 32 | (uint32_t)r->tap_end[d]);
     }
-    return form;
+    return id;
 }
 
 /* Which of an output's weights is in place `lane` of a unit; -1: none. */
@@ -31,7 +31,7 @@ static int64_t element_of(const qb_conv_plan *plan, int64_t unit, int lane) {
     return c * plan->weight_stride[1] + row * plan->kernel[2] + x;
 }
 
-/* Four quantized weights in the usual form of a panel. */
+/* Four quantized weights in the usual id of a panel. */
 static void spread_bytes(char *unit, int column, const int16_t code[4]) {
     for (int i = 0; i < 4; i++) unit[column * 4 + i] = (char)code[i];
 }

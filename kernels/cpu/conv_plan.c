@@ -18,6 +18,7 @@ const qb_conv_arch *qb_conv_best(const qb_problem *p) {
     const bool wide =
         integer && !qb_cpu_is_weight(&p->in[QB_IN_WEIGHT], p->in[QB_IN_WEIGHT].q.axis, false);
 #if QB_X86
+    if (qb_cpu_is_bf16(&p->in[QB_IN_DATA])) return &qb_conv_bf16_avx512_bf16;
     static const struct {
         qb_tier tier;
         const qb_conv_arch *f32, *s8;
@@ -180,7 +181,7 @@ static bool is_clipped(const qb_conv_plan *plan) {
 }
 
 /* The copy has all that windows reach. */
-static void make_room(qb_conv_plan *plan) {
+static void cover_windows(qb_conv_plan *plan) {
     for (int d = 0; d < QB_SPATIAL; d++) {
         const int64_t reach =
             (plan->out[d] - 1) * plan->stride[d] + (plan->kernel[d] - 1) * plan->dilation[d] + 1;
@@ -210,7 +211,7 @@ static void choose_walk(qb_conv_plan *plan) {
     plan->in_stride = plan->src_stride;
     plan->in_offset = plan->src_offset;
     if (plan->padded) {
-        make_room(plan);
+        cover_windows(plan);
         if (uneven) tight += (int64_t)plan->element;
         plan->in_stride = tight + (aliased ? ROOM_BYTES : 0);
         plan->in_offset = 0;

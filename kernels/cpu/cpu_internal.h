@@ -45,7 +45,7 @@ bool qb_cpu_always(void);
 bool qb_cpu_lacks_avx2(void);
 
 /* The end of a fused step, in the terms of problem.h; made once at build. Bounds are applied to the
- * value as it will be stored: reals for f32, quantized values minus the zero point for integers.
+ * value as it will be stored: floats for f32, quantized values minus the zero point for integers.
  * RELU and CLIP become such bounds, which is exact because scaling and rounding are monotone. */
 typedef struct qb_epilogue {
     qb_dtype out, residual; /* residual NONE: there is none */

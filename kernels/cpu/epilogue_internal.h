@@ -66,7 +66,7 @@ QB_SIMD static inline vf qb_act_vector(const qb_act *act, vf v) {
     return qb_act_one(act, act->kind, v);
 }
 
-/* 8-bit values less their zero point as reals. */
+/* 8-bit values less their zero point as floats. */
 QB_V vf qb_load_quantized(const void *from, bool is_signed, vi zero, vf scale, vlanes n) {
     return vf_mul(scale, vf_of(vi_sub(vi_bytes_n(from, is_signed, n), zero)));
 }

@@ -6,7 +6,7 @@
 #include "places_internal.h"
 
 #define BYTES_PER_TASK 65536
-#define ROOM 4096 /* bytes of short runs that are converted together */
+#define BUFFER 4096 /* bytes of short runs that are converted together */
 
 typedef struct gather {
     qb_cpu_places places;
@@ -50,8 +50,8 @@ static void write_runs(const job *j, const int64_t *begin, int64_t n, int64_t fi
     const int64_t run = g->places.places.run;
     const qb_convert *c = &g->convert;
     char *out = j->out + (size_t)(first * run) * c->out_size;
-    _Alignas(8) char room[ROOM];
-    const int64_t at_once = ROOM / (run * (int64_t)c->in_size);
+    _Alignas(8) char buffer[BUFFER];
+    const int64_t at_once = BUFFER / (run * (int64_t)c->in_size);
     if (g->moves) {
         collect(j->data, begin, n, run, c->in_size, out);
         return;
@@ -60,8 +60,8 @@ static void write_runs(const job *j, const int64_t *begin, int64_t n, int64_t fi
         k = qb_min64(qb_max64(1, at_once), n - i);
         const void *from = j->data + (size_t)begin[i] * c->in_size;
         if (k > 1) {
-            collect(j->data, begin + i, k, run, c->in_size, room);
-            from = room;
+            collect(j->data, begin + i, k, run, c->in_size, buffer);
+            from = buffer;
         }
         c->run(c, from, out + (size_t)(i * run) * c->out_size, k * run);
     }

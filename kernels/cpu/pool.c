@@ -1,7 +1,7 @@
 /* Pooling over channels-last data: a window is a box of pixels, and all channels of a pixel
  * go side by side through the same operation. Bound by memory.
  *
- * Maxima of quantized values are maxima of reals, so integer data stays integer; a change of
+ * Maxima of quantized values are maxima of floats, so integer data stays integer; a change of
  * parameters is a table afterwards, and of the type the end of a step. Averages of floats sum in
  * double, those of quantized values in int32. */
 #include "pool_internal.h"
@@ -16,8 +16,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0], *y = &p->out;
     if (p->window.n < 1 || p->window.n > QB_SPATIAL || !qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(y))
         return false;
-    const bool half = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_processor_has(QB_TIER_AVX2);
-    if (!half && (!(qb_cpu_is_quantized(x) || qb_cpu_is_f32(x)) || !qb_epilogue_supports(p)))
+    const bool bf16 = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_processor_has(QB_TIER_AVX2);
+    if (!bf16 && (!(qb_cpu_is_quantized(x) || qb_cpu_is_f32(x)) || !qb_epilogue_supports(p)))
         return false;
     return p->act.kind == QB_ACT_NONE && qb_shape_count(&y->shape) > 0 &&
            qb_shape_count(&x->shape) > 0;

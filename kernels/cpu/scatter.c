@@ -9,7 +9,7 @@
 #include "places_internal.h"
 
 #define BYTES_PER_TASK 65536
-#define ROOM 4096 /* bytes of converted updates */
+#define BUFFER 4096 /* bytes of converted updates */
 
 typedef struct scatter {
     qb_cpu_places places;
@@ -36,8 +36,8 @@ static void copy_task(int64_t task, void *argument) {
            qb_min64(j->s->elements_a_task, j->n - first));
 }
 
-static float combined(qb_reduce_kind how, float a, float b) {
-    switch (how) {
+static float combined(qb_reduce_kind reduce, float a, float b) {
+    switch (reduce) {
     case QB_REDUCE_SUM: return a + b;
     case QB_REDUCE_PROD: return a * b;
     case QB_REDUCE_MAX: return a != a || a > b ? a : b;
@@ -47,12 +47,12 @@ static float combined(qb_reduce_kind how, float a, float b) {
 }
 
 /* to[i] with from[i], all in different places. */
-QB_LOOP(combine, (qb_reduce_kind how, const float *from, int64_t n, float *to),
-        (how, from, n, to)) {
-    if (how == QB_REDUCE_SUM)
+QB_LOOP(combine, (qb_reduce_kind reduce, const float *from, int64_t n, float *to),
+        (reduce, from, n, to)) {
+    if (reduce == QB_REDUCE_SUM)
         for (int64_t i = 0; i < n; i++) to[i] += from[i];
     else
-        for (int64_t i = 0; i < n; i++) to[i] = combined(how, to[i], from[i]);
+        for (int64_t i = 0; i < n; i++) to[i] = combined(reduce, to[i], from[i]);
 }
 
 #define PUT(BITS)                                                                                  \
@@ -85,10 +85,10 @@ static void put_runs(const scatter *s, const void *from, const int64_t *begin, i
     }
 }
 
-/* A run that is longer than the room goes where it belongs at once, or piece by piece. */
-static void write_long(const scatter *s, const char *from, int64_t begin, char *room, char *out) {
+/* A run that is longer than the buffer goes where it belongs at once, or piece by piece. */
+static void write_long(const scatter *s, const char *from, int64_t begin, char *buffer, char *out) {
     const qb_convert *c = &s->updates;
-    const int64_t run = s->places.places.run, most = ROOM / (int64_t)c->out_size;
+    const int64_t run = s->places.places.run, most = BUFFER / (int64_t)c->out_size;
     char *to = out + (size_t)begin * c->out_size;
     if (s->reduce == QB_REDUCE_NONE) {
         c->run(c, from, to, run);
@@ -96,8 +96,8 @@ static void write_long(const scatter *s, const char *from, int64_t begin, char *
     }
     for (int64_t i = 0, n; i < run; i += n) {
         n = qb_min64(most, run - i);
-        c->run(c, from + (size_t)i * c->in_size, room, n);
-        combine(s->reduce, (const float *)(const void *)room, n, (float *)(void *)to + i);
+        c->run(c, from + (size_t)i * c->in_size, buffer, n);
+        combine(s->reduce, (const float *)(const void *)buffer, n, (float *)(void *)to + i);
     }
 }
 
@@ -106,8 +106,8 @@ static void write_runs(const scatter *s, const char *updates, const int64_t *beg
                        int64_t first, char *out) {
     const qb_convert *c = &s->updates;
     const int64_t run = s->places.places.run;
-    const int64_t at_once = qb_max64(1, ROOM / (run * (int64_t)c->out_size));
-    _Alignas(8) char room[ROOM];
+    const int64_t at_once = qb_max64(1, BUFFER / (run * (int64_t)c->out_size));
+    _Alignas(8) char buffer[BUFFER];
     const char *from = updates + (size_t)first * c->in_size;
     if (s->moves_updates) {
         put_runs(s, from, begin, n, out);
@@ -116,12 +116,12 @@ static void write_runs(const scatter *s, const char *updates, const int64_t *beg
     for (int64_t i = 0, k; i < n; i += k) {
         const char *next = from + (size_t)(i * run) * c->in_size;
         k = qb_min64(at_once, n - i);
-        if (run * (int64_t)c->out_size > ROOM) {
-            write_long(s, next, begin[i], room, out);
+        if (run * (int64_t)c->out_size > BUFFER) {
+            write_long(s, next, begin[i], buffer, out);
             continue;
         }
-        c->run(c, next, room, k * run);
-        put_runs(s, room, begin + i, k, out);
+        c->run(c, next, buffer, k * run);
+        put_runs(s, buffer, begin + i, k, out);
     }
 }
 
@@ -159,7 +159,7 @@ static qb_desc made_of(const qb_problem *p) {
     return made;
 }
 
-static bool is_real(const qb_desc *desc) {
+static bool is_float(const qb_desc *desc) {
     return qb_cpu_is_f32(desc) || qb_cpu_is_quantized(desc);
 }
 
@@ -169,7 +169,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
     for (int32_t i = 0; i < 4; i++)
         if (all[i]->layout != QB_LAYOUT_ROW || all[i]->channel_total > 0) return false;
     for (int32_t i = 0; i < 4; i++)
-        if (p->reduce != QB_REDUCE_NONE && i != 1 && !is_real(all[i])) return false;
+        if (p->reduce != QB_REDUCE_NONE && i != 1 && !is_float(all[i])) return false;
     return qb_cpu_places_supports(p) && qb_convert_supports(&p->in[0], &made) &&
            qb_convert_supports(&p->in[2], &made);
 }

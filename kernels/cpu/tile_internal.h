@@ -29,7 +29,7 @@ QB_FORCE_INLINE const char *qb_tile_residual(const qb_tile *t, int row, int v) {
            (size_t)(v * QB_LANES) * qb_element_bytes(t->epilogue->residual);
 }
 
-/* One vector of sums as reals; `integer`: sums are int32. */
+/* One vector of sums as floats; `integer`: sums are int32. */
 QB_V vf qb_tile_float(const qb_tile *t, const void *sum, bool integer, int v) {
     if (!integer) return vf_load(sum);
     const vf f32 = vf_mul(vf_of(vi_load(sum)), vf_load(t->multiplier + v * QB_LANES));
@@ -52,7 +52,7 @@ QB_V void qb_tile_rows(const qb_tile *t, const float *sums, bool integer, qb_dty
     }
 }
 
-/* Sums become reals behind the activation, and the residual if it comes before that. */
+/* Sums become floats behind the activation, and the residual if it comes before that. */
 QB_V void qb_tile_activate(const qb_tile *t, float *sums, bool integer) {
     const bool residual = t->residual && !t->epilogue->act_first;
     float *at = sums;

@@ -33,7 +33,8 @@ static unsigned effective_isa(void) {
     return (unsigned)dnnl_get_effective_cpu_isa();
 }
 
-bool qb_dnnl_has_vnni(void) {
+/* Are 8-bit products exact here? Without VNNI pairs of them saturate at 16 bits. */
+static bool has_vnni(void) {
     const unsigned isa = effective_isa();
     unsigned wide = dnnl_cpu_isa_avx512_core_vnni, narrow = dnnl_cpu_isa_avx2_vnni;
     return (isa & wide) == wide || (isa & narrow) == narrow;
@@ -75,16 +76,16 @@ bool qb_dnnl_float_types(const qb_desc *in, const qb_desc *out) {
            (qb_dnnl_is_bf16(in) && qb_dnnl_is_bf16(out) && qb_dnnl_has_bf16());
 }
 
-static bool is_float(const qb_desc *desc, bool half) {
-    return qb_dnnl_is_f32(desc) || (half && qb_dnnl_is_bf16(desc));
+static bool is_float(const qb_desc *desc, bool bf16) {
+    return qb_dnnl_is_f32(desc) || (bf16 && qb_dnnl_is_bf16(desc));
 }
 
-static bool float_anchor(const qb_problem *p, bool half) {
+static bool float_anchor(const qb_problem *p, bool bf16) {
     const qb_desc *data = &p->in[QB_IN_DATA];
-    return (half ? qb_dnnl_is_bf16(data) && qb_dnnl_has_bf16() : qb_dnnl_is_f32(data)) &&
-           qb_dnnl_is_f32(&p->in[QB_IN_WEIGHT]) && is_float(&p->out, half) &&
+    return (bf16 ? qb_dnnl_is_bf16(data) && qb_dnnl_has_bf16() : qb_dnnl_is_f32(data)) &&
+           qb_dnnl_is_f32(&p->in[QB_IN_WEIGHT]) && is_float(&p->out, bf16) &&
            (!qb_problem_has(p, QB_IN_BIAS) || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32) &&
-           (!qb_problem_has(p, QB_IN_RESIDUAL) || is_float(&p->in[QB_IN_RESIDUAL], half));
+           (!qb_problem_has(p, QB_IN_RESIDUAL) || is_float(&p->in[QB_IN_RESIDUAL], bf16));
 }
 
 bool qb_dnnl_anchor_types(const qb_problem *p, qb_dnnl_class type, int64_t channels, int32_t axis) {
@@ -95,8 +96,8 @@ bool qb_dnnl_anchor_types(const qb_problem *p, qb_dnnl_class type, int64_t chann
     if (residual && !qb_shape_equal(&residual->shape, &p->out.shape)) return false;
     if (type != QB_DNNL_S8) return float_anchor(p, type == QB_DNNL_BF16);
     bool scales = weight->q.n == 1 || (weight->q.n == channels && weight->q.axis == axis);
-    return qb_dnnl_has_vnni() && qb_dnnl_is_quantized(data) && weight->dtype == QB_DTYPE_S8 &&
-           scales && all_zero(&weight->q) && usable_multipliers(p, channels) &&
+    return has_vnni() && qb_dnnl_is_quantized(data) && weight->dtype == QB_DTYPE_S8 && scales &&
+           all_zero(&weight->q) && usable_multipliers(p, channels) &&
            (qb_dnnl_is_quantized(&p->out) || qb_dnnl_is_f32(&p->out)) &&
            (!has_bias || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32 ||
             p->in[QB_IN_BIAS].dtype == QB_DTYPE_S32) &&

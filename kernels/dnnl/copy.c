@@ -11,8 +11,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
     /* ... and has left a zero point out. */
     if (from_quantized != to_quantized && qb_dnnl_zero(from_quantized ? from : to) != 0)
         return false;
-    bool half = qb_dnnl_is_bf16(from) || qb_dnnl_is_bf16(to);
-    if (half && (from_quantized || to_quantized || !qb_dnnl_has_bf16())) return false;
+    bool bf16 = qb_dnnl_is_bf16(from) || qb_dnnl_is_bf16(to);
+    if (bf16 && (from_quantized || to_quantized || !qb_dnnl_has_bf16())) return false;
     return from->shape.rank >= 1 && qb_shape_equal(&from->shape, &to->shape) &&
            (from_quantized || qb_dnnl_is_f32(from) || qb_dnnl_is_bf16(from)) &&
            (to_quantized || qb_dnnl_is_f32(to) || qb_dnnl_is_bf16(to)) &&

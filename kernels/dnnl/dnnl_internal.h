@@ -83,8 +83,6 @@ bool qb_dnnl_same_params(const qb_desc *a, const qb_desc *b);
 bool qb_dnnl_is_empty(const qb_problem *p);
 /* Holds oneDNN to the tier that QB_CPU names; has to come before it looks for instruction sets. */
 void qb_dnnl_limit(void);
-/* Are 8-bit products exact here? Without VNNI pairs of them saturate at 16 bits. */
-bool qb_dnnl_has_vnni(void);
 /* Does the processor multiply bf16? Without, oneDNN converts in each step and is slower than f32.
  */
 bool qb_dnnl_has_bf16(void);

@@ -96,9 +96,9 @@ static bool has_layouts(const qb_kernel *kernel, const_dnnl_primitive_desc_t pd)
 /* oneDNN writes machine code without looking whether it got memory for it. */
 static dnnl_status_t create_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd) {
     enum { CODE_BYTES = 8 << 20 }; /* many times what one primitive takes */
-    void *room = mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) return dnnl_out_of_memory;
-    munmap(room, CODE_BYTES);
+    void *code = mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (code == MAP_FAILED) return dnnl_out_of_memory;
+    munmap(code, CODE_BYTES);
     return dnnl_primitive_create(out, pd);
 }
 
@@ -277,8 +277,8 @@ qb_status qb_dnnl_bind_constants(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primi
     kernel->packed_bytes = s->bias_at;
     kernel->packed_inputs = UINT64_C(1) << QB_IN_WEIGHT | UINT64_C(1) << QB_IN_BIAS;
     kernel->pack = pack;
-    const qb_hash form = qb_hash_bytes(weight, sizeof *weight);
-    memcpy(&kernel->packing_id, form.byte, sizeof kernel->packing_id);
+    const qb_hash hash = qb_hash_bytes(weight, sizeof *weight);
+    memcpy(&kernel->packing_id, hash.byte, sizeof kernel->packing_id);
     s->arg[s->n_args++] =
         (qb_dnnl_arg){.id = DNNL_ARG_WEIGHTS, .from = QB_DNNL_PACKED, .desc = *weight};
     if (!qb_problem_has(&kernel->problem, QB_IN_BIAS)) return QB_OK;

@@ -139,7 +139,7 @@ ref_integer qb_ref_integer(const qb_problem *p) {
     return integer;
 }
 
-float qb_ref_multiplier(const ref_integer *integer, int64_t channel) {
+static float multiplier_of(const ref_integer *integer, int64_t channel) {
     const qb_qparams *weight = integer->weight;
     float product = integer->data_scale * weight->scale[weight->n > 1 ? channel % weight->n : 0];
     return integer->factor == 1.0f ? product : product * integer->factor;
@@ -158,7 +158,7 @@ void qb_ref_rescale(const qb_problem *p, const ref_integer *integer, const void 
     for (int64_t i = 0; i < n; i++) {
         int64_t c = channel + i * channel_step;
         uint32_t sum = sums[i] + (integer_bias ? ((const uint32_t *)bias)[c] : 0u);
-        float multiplier = qb_ref_multiplier(integer, c);
+        float multiplier = multiplier_of(integer, c);
         f32[i] = (float)(int32_t)sum * multiplier;
         if (bias && !integer_bias) f32[i] += ((const float *)bias)[c];
     }

@@ -47,8 +47,7 @@ typedef struct ref_integer {
 } ref_integer;
 bool qb_ref_is_integer(const qb_problem *p);
 ref_integer qb_ref_integer(const qb_problem *p);
-/* Multiplier of output channel c, and the weight's zero point there. */
-float qb_ref_multiplier(const ref_integer *integer, int64_t channel);
+/* The weight's zero point of an output channel. */
 int32_t qb_ref_weight_zero(const ref_integer *integer, int64_t channel);
 /* f32[i] = the dequantized value of accumulator sums[i] of output channel `channel` + i *
  * channel_step, with the bias: int32 ones are added to the accumulator, float ones afterwards. */

@@ -24,6 +24,9 @@ expect 0 "$QBENCH" data --help
 says '^usage: qbench data COMMAND'
 expect 0 "$QBENCH" help data # the topic of this name
 says "qbench data doctor"
+for format in $(sed -n 's/^X(\(.*\))$/\1/p' "$1/datasets/formats.def"); do # what --data can be
+    says "^  $format +[a-zA-Z.]"
+done
 expect 0 "$QBENCH" help data doctor
 says '^usage: qbench data doctor'
 

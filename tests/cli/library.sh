@@ -222,6 +222,24 @@ y, = qbench.Engine.build("scalar.onnx", threads=1).run(np.array([1, 2], np.float
 assert y.tolist() == [3, 6], y
 PYTHON
 
+# py.typed promises types: of all that is public here, and of every line where mypy is installed.
+expect 0 "$python" - <<'PYTHON'
+import inspect
+import qbench
+
+for name in qbench.__all__:
+    thing = getattr(qbench, name)
+    members = {f"{name}.{k}": v for k, v in vars(thing).items()} if inspect.isclass(thing) else {name: thing}
+    for where, m in members.items():
+        m = m.fget if isinstance(m, property) else getattr(m, "__func__", m)
+        if not inspect.isfunction(m) or m.__module__ != "qbench":
+            continue
+        lacks = set(inspect.signature(m).parameters) | {"return"}
+        lacks -= set(m.__annotations__) | {"self", "cls"}
+        assert not lacks, f"{where} lacks the types of {lacks}"
+PYTHON
+! "$python" -c 'import mypy' 2>/dev/null || expect 0 "$python" -m mypy --strict --cache-dir=none "$source/python/qbench.py"
+
 # The commands, from the wheel: the module finds program and library beside itself.
 checks=$((checks + 1))
 wheel=$("$python" "$source/python/make_wheel.py" 9.9 "$QBENCH" "$library" .) || fail 'no wheel'

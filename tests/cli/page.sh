@@ -36,7 +36,7 @@ browser=$(command -v chromium || command -v chromium-headless-shell || command -
     done_testing
     exit
 }
-# What is seen, as text at the end of the document.
+# What is seen, as text at the end of the document around it: a window has at least 500 pixels, a frame any width.
 cat >look.js <<'JS'
 addEventListener('load', () => {
   const found = [], wide = document.documentElement.clientWidth;
@@ -48,6 +48,8 @@ addEventListener('load', () => {
   }
   for (const e of document.querySelectorAll('thead th:not(:first-child)'))
     if (e.scrollWidth > e.clientWidth + 1) found.push('cut heading ' + e.textContent);
+  for (const e of document.querySelectorAll('tbody th'))
+    if (e.textContent.length > 6 && e.clientWidth < 60) found.push('squeezed ' + e.textContent);
   for (const e of document.querySelectorAll('.card')) if (e.offsetWidth > 500) found.push('card ' + e.offsetWidth);
   for (const svg of document.querySelectorAll('.figures svg')) {
     const edge = svg.getBoundingClientRect(), seen = [];
@@ -70,8 +72,9 @@ addEventListener('load', () => {
     const a = light(getComputedStyle(e).color), b = light(at ? back : 'rgb(255,255,255)');
     if ((Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5) found.push('pale ' + e.tagName + '.' + e.className);
   }
-  const out = document.createElement('pre'); out.id = 'seen'; out.textContent = 'SEEN[' + [...new Set(found)].join('; ') + ']END';
-  document.body.append(out);
+  if (wide != innerWidth || innerWidth != +parent.name) found.push('looked at ' + wide);
+  const out = parent.document.createElement('pre'); out.textContent = 'SEEN[' + [...new Set(found)].join('; ') + ']END';
+  parent.document.body.append(out);
 });
 JS
 # The record of a deep network: names that are long, a step far longer than all others.
@@ -98,9 +101,10 @@ for page in report long; do
 done
 look() { # look PAGE WIDTH SCHEME
     checks=$((checks + 1))
+    echo "<body><script>window.name = '$2'</script><iframe src='looked_$1.html' style='border:0;width:$2px;height:900px'></iframe></body>" >frame.html
     timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
-        --enable-logging=stderr --window-size="$2",900 --blink-settings=preferredColorScheme="$3" \
-        --dump-dom "file://$PWD/looked_$1.html" >dom.html 2>console.txt || { fail "$browser at $2"; return; }
+        --hide-scrollbars --allow-file-access-from-files --enable-logging=stderr --window-size=1500,1000 --blink-settings=preferredColorScheme="$3" \
+        --dump-dom "file://$PWD/frame.html" >dom.html 2>console.txt || { fail "$browser at $2"; return; }
     grep -o 'SEEN\[[^]]*\]END' dom.html | grep -q 'SEEN\[\]END' ||
         fail "$1 at $2, scheme $3: $(grep -o 'SEEN\[.*\]END' dom.html | tail -n 1)"
     grep -q 'CONSOLE.*rror' console.txt && fail "$1 at $2: $(grep -m1 CONSOLE console.txt)"

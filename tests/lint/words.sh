@@ -5,7 +5,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/../support/lint.sh"
 
 retired='
 finish      kernels/cpu,kernels/ref,kernels/dnnl  epilogue
-codes       kernels,engine,quant                  quantized, q
+codes       kernels,engine,quant,graph            quantized, q
+real        kernels,graph,quant                   float, dequantized
+reals       kernels,engine,graph,quant            floats, dequantized
 pose        kernels,engine,graph                  lower
 posed       kernels,engine,graph                  lower
 draft       engine,graph                          candidate, pattern
@@ -13,7 +15,7 @@ drafts      engine,graph                          candidate, pattern
 lend        kernels,engine,graph                  borrow
 adopt       base,kernels,engine,graph             take
 settled     kernels,engine                        finalized
-settle      kernels,engine,calib                  finalize
+settle      kernels,engine,calib,graph,cli        finalize
 turned      kernels,engine,graph                  transposed
 crew        calib,eval,stream,engine              workers
 kitchen     calib,eval,stream,engine              evaluation_set
@@ -24,9 +26,10 @@ race        eval,engine,search,quant              A/B comparison, interleaved
 contest     eval,engine,search,quant              choice
 rival       eval,engine,search                    candidate
 lineup      eval,engine,search                    candidates
-room        base,quant/recover                    shared memory, capacity, left
+room        base,quant,kernels/cpu,kernels/dnnl,kernels/ref,engine,graph,datasets capacity, buffer, padding
 bring       engine                                upload, lower
 turn        base,kernels,engine,graph,calib,quant mutex, transpose, shift, slot
+how         engine,kernels/cpu,kernels/ref        build spec, tuning
 why_not     kernels,engine,graph                  fallback_reason, unsupported_reason
 why_half    kernels,engine,graph                  f16_reason
 '

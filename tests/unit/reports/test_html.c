@@ -103,6 +103,45 @@ static void a_contended_page_claims_no_times(void **state) {
     qb_run_free(run);
 }
 
+/* A warning that touches accuracy: no word of a loss or of limits that hold, for the rows it is
+ * about. */
+static void a_doubtful_page_claims_no_accuracy(void **state) {
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        qb_run *run = load(&cx, "full.json");
+        assert_ok(&cx, qb_warning_add(&cx, run, all ? "chance" : "nan",
+                                      all ? "" : run->row[1].precision, "a sentence"));
+        char *page = page_of(&cx, run, NULL);
+        lacks(page, "No loss beyond chance");
+        lacks(page, "<code>--max-drop 0.20</code>");
+        lacks(page, "Fastest without a loss");
+        lacks(page, "Every row loses");
+        contains(page, all ? "The loss is not known: the reference answers no better than guessing."
+                           : "The loss is not known: outputs hold NaN or several infinities.");
+        contains(page, all ? "<code>--allow chance</code>" : "<code>--allow nan</code>");
+        (all ? lacks : contains)(page, "Loses accuracy: 4.5 to 8.1 points, more than chance.");
+        free(page);
+        qb_run_free(run);
+    }
+}
+
+/* Medians that are not settled choose no fastest row. */
+static void an_unstable_page_claims_no_speed(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx, "full.json");
+    assert_ok(&cx, qb_warning_add(&cx, run, "unstable", run->row[0].precision, "a sentence"));
+    char *page = page_of(&cx, run, NULL);
+    contains(page, "no speed-up is claimed, the median latency is not settled");
+    contains(page, "<dt>speed-up, in doubt</dt>");
+    lacks(page, "times as fast");
+    free(page);
+    qb_run_free(run);
+}
+
 /* No layer is above the roof, whatever the ceilings' measurement reached. */
 static void points_lie_below_the_roof(void **state) {
     (void)state;
@@ -289,6 +328,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(page_says_what_int8_costs),
     cmocka_unit_test(no_winner_by_noise),
     cmocka_unit_test(a_contended_page_claims_no_times),
+    cmocka_unit_test(a_doubtful_page_claims_no_accuracy),
+    cmocka_unit_test(an_unstable_page_claims_no_speed),
     cmocka_unit_test(points_lie_below_the_roof),
     cmocka_unit_test(page_needs_nothing_else),
     cmocka_unit_test(tags_are_balanced),
