@@ -164,23 +164,23 @@ void qb_fourier_fill_roots(const qb_fourier_plan *plan, double *roots) {
     }
 }
 
-int64_t qb_fourier_room(const qb_fourier_plan *plan) { return 3 * plan->length * NUMBER; }
+int64_t qb_fourier_workspace(const qb_fourier_plan *plan) { return 3 * plan->length * NUMBER; }
 
 static int64_t line_at(const qb_fourier_lines *of, int64_t i) {
     return i / of->inner * of->outer_step + i % of->inner * of->inner_step;
 }
 
 void qb_fourier_run(const qb_fourier_plan *plan, const double *roots, const float *x,
-                    const float *window, int64_t first, int64_t end, float *y, double *room) {
+                    const float *window, int64_t first, int64_t end, float *y, double *workspace) {
     const int64_t numbers = plan->length * NUMBER;
     const transform t = {.plan = plan,
                          .length = plan->length,
                          .n = plan->n,
                          .cosine = roots,
                          .sine = roots + plan->length,
-                         .x = room,
-                         .y = room + numbers,
-                         .part = room + 2 * numbers};
+                         .x = workspace,
+                         .y = workspace + numbers,
+                         .part = workspace + 2 * numbers};
     const bool pairs = t.n < t.length;
     memset(t.x, 0, (size_t)numbers * sizeof *t.x);
     for (int64_t i = first; i < end; i += LINES) {

@@ -31,11 +31,11 @@ qb_fourier_plan qb_fourier_plan_of(const qb_fourier *how, int32_t axis, const qb
 int64_t qb_fourier_roots(const qb_fourier_plan *plan);
 void qb_fourier_fill_roots(const qb_fourier_plan *plan, double *roots);
 /* The doubles that a run needs for itself. */
-int64_t qb_fourier_room(const qb_fourier_plan *plan);
+int64_t qb_fourier_workspace(const qb_fourier_plan *plan);
 /* Lines first to end - 1. `window` (NULL: none): a factor for each number of a line. Each line's
- * result is the same whatever other lines are asked for; runs with rooms of their own may share the
- * rest. */
+ * result is the same whatever other lines are asked for; runs with workspaces of their own may
+ * share the rest. */
 void qb_fourier_run(const qb_fourier_plan *plan, const double *roots, const float *x,
-                    const float *window, int64_t first, int64_t end, float *y, double *room);
+                    const float *window, int64_t first, int64_t end, float *y, double *workspace);
 
 #endif

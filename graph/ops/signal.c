@@ -30,8 +30,8 @@ static qb_status infer_number(qb_ctx *cx, const qb_infer_args *args, int32_t i, 
 static qb_status transform(qb_ctx *cx, const qb_fourier *how, int32_t axis, const qb_tensor *x,
                            const float *window, qb_tensor *y) {
     const qb_fourier_plan plan = qb_fourier_plan_of(how, axis, &x->desc.shape, &y->desc.shape);
-    const int64_t roots = qb_fourier_roots(&plan), room = qb_fourier_room(&plan);
-    double *made = QB_NEW(cx, qb_temp_take(cx, (size_t)(roots + room), sizeof *made));
+    const int64_t roots = qb_fourier_roots(&plan), workspace = qb_fourier_workspace(&plan);
+    double *made = QB_NEW(cx, qb_temp_take(cx, (size_t)(roots + workspace), sizeof *made));
     qb_fourier_fill_roots(&plan, made);
     qb_fourier_run(&plan, made, x->data, window, 0, plan.lines, y->data, made + roots);
     qb_temp_give(made);

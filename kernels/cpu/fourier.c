@@ -6,7 +6,7 @@
 
 typedef struct fourier {
     qb_fourier_plan plan;
-    int64_t groups, parts, room; /* groups of lines; tasks; doubles of a task */
+    int64_t groups, parts, workspace; /* groups of lines; tasks; doubles of a task */
     double roots[];
 } fourier;
 
@@ -14,7 +14,7 @@ typedef struct job {
     const fourier *f;
     const float *x, *window;
     float *y;
-    double *room;
+    double *workspace;
 } job;
 
 static void run_task(int64_t task, void *argument) {
@@ -23,7 +23,7 @@ static void run_task(int64_t task, void *argument) {
     const int64_t first = qb_part_begin(f->groups, f->parts, task) * QB_FOURIER_LINES;
     const int64_t end = qb_part_begin(f->groups, f->parts, task + 1) * QB_FOURIER_LINES;
     qb_fourier_run(&f->plan, f->roots, j->x, j->window, first, qb_min64(end, f->plan.lines), j->y,
-                   j->room + task * f->room);
+                   j->workspace + task * f->workspace);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -54,9 +54,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     f->plan = plan;
     f->groups = qb_ceil64(plan.lines, QB_FOURIER_LINES);
     f->parts = qb_min64(f->groups, (int64_t)TASKS_A_THREAD * threads);
-    f->room = qb_fourier_room(&plan);
+    f->workspace = qb_fourier_workspace(&plan);
     qb_fourier_fill_roots(&plan, f->roots);
-    (*out)->workspace_bytes = (size_t)(f->parts * f->room) * sizeof(double);
+    (*out)->workspace_bytes = (size_t)(f->parts * f->workspace) * sizeof(double);
     (*out)->launch = launch;
     return QB_OK;
 }

@@ -117,11 +117,11 @@ static void scan_task(int64_t task, void *argument) {
 static bool scan_supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0], *y = &p->out;
     (void)constant;
-    const bool reals = (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) &&
-                       (qb_cpu_is_f32(y) || qb_cpu_is_quantized(y));
+    const bool floats = (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) &&
+                        (qb_cpu_is_f32(y) || qb_cpu_is_quantized(y));
     const bool integers = (x->dtype == QB_DTYPE_S32 || x->dtype == QB_DTYPE_S64) && x->q.n == 0 &&
                           x->dtype == y->dtype;
-    return (reals || integers) && qb_cpu_is_filled_rows(x) && qb_cpu_is_filled_rows(y);
+    return (floats || integers) && qb_cpu_is_filled_rows(x) && qb_cpu_is_filled_rows(y);
 }
 
 static qb_status scan_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
