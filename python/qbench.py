@@ -386,7 +386,7 @@ def calibrate(model: StrPath, data: StrPath, method: str = "entropy",
 class Comparison:
     """What `qbench compare` measured. `rows`: a dict for each engine; `record`: all of compare.json."""
 
-    def __init__(self, path: StrPath):
+    def __init__(self, path: StrPath) -> None:
         self.path = os.path.abspath(path)
         with open(self.path, encoding="utf-8") as f:
             self.record: dict[str, Any] = json.load(f)

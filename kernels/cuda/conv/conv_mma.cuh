@@ -31,15 +31,14 @@ template <class T, qb_cuda_epilogue EPILOGUE> static constexpr int blocks_of() {
     constexpr bool q8 = E::template is<typename E::store, qb_store_Q8>;
     constexpr bool element = E::template is<typename E::store, qb_store_ELEMENT>;
     const bool most = T::mt == 4 || (q8 ? E::bounds && E::by_class : !element);
-    return T::warps < 8 ? T::mt == 4 ? 2 : 3 : most ? 1 : 2;
+    if (T::warps == 4) return T::mt == 4 ? 2 : E::f16 || (q8 && !E::by_class) ? 4 : 3;
+    return most ? 1 : 2;
 }
 
 // Has a block several tiles, the copies of the next one under way during the epilogue? Not where
-// that uses the shared memory, nor where registers do not suffice for both.
+// that uses the shared memory, nor where its registers would leave room for fewer blocks.
 template <class T, class E> static constexpr bool is_ahead() {
-    constexpr bool q8 = E::template is<typename E::store, qb_store_Q8>;
-    constexpr bool few = T::mt != 2 || (T::warps < 8 && q8);
-    return E::staging == 0 && !E::by_class && !E::residual::q8 && few;
+    return T::mt == 4 && E::staging == 0 && !E::by_class && !E::residual::q8;
 }
 
 template <class T, qb_cuda_epilogue EPILOGUE>
