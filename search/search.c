@@ -398,30 +398,27 @@ static qb_status propose_minima(qb_ctx *cx, searcher *s, int32_t f) {
 }
 
 /* The least noise within a limit of latency, and a little on either side of it, for the model is
- * not exact: from the slowest of the minima that keep to it. */
+ * not exact: from the slowest of the minima that keep to the lowest of them. */
 static qb_status propose_within(qb_ctx *cx, searcher *s, int32_t f) {
-    static const double part[] = {1, 2 - SLACK, SLACK};
+    static const double part[] = {2 - SLACK, 1, SLACK};
     const double base = s->out->point[s->out->integers].time.ms * 1e-3;
     const double unit = base / fmax(s->base_noise, 1e-12), limit = ratio_limit(s) / SLACK;
     const size_t n = (size_t)s->space->n;
     if (isinf(limit)) return QB_OK;
+    QB_FREED bool *within = QB_NEW(cx, qb_alloc(cx, n, sizeof *within));
     qb_alternative a;
     qb_status status = QB_OK;
     QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &a));
-    bool *within = qb_alloc(cx, n, sizeof *within);
-    if (!within) status = cx->code;
+    for (int w = 0; w < WEIGHTS; w++) {
+        qb_costs_descend(&s->costs[f], &s->noise, weight_of(unit, w), a.is_float);
+        if (predicted_ratio(s, &a) <= limit * part[0]) memcpy(within, a.is_float, n);
+    }
     for (size_t i = 0; i < sizeof part / sizeof *part && status == QB_OK; i++) {
-        memset(a.is_float, 0, n);
-        memset(within, 0, n);
-        for (int w = 0; w < WEIGHTS; w++) {
-            qb_costs_descend(&s->costs[f], &s->noise, weight_of(unit, w), a.is_float);
-            if (predicted_ratio(s, &a) <= limit * part[i]) memcpy(within, a.is_float, n);
-        }
         memcpy(a.is_float, within, n);
         qb_costs_fill(&s->costs[f], &s->noise, (limit * part[i] - 1) * base, a.is_float);
         status = propose(cx, s, &a);
     }
-    QB_FREE_ALL(a.is_float, within);
+    qb_free(a.is_float);
     return status;
 }
 

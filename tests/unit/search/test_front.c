@@ -189,7 +189,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_point_of_the_front_has_no_better_one),
     cmocka_unit_test(neighbours_go_together),
     cmocka_unit_test(a_limit_is_filled),
-    cmocka_unit_test(a_limit_is_filled),
     cmocka_unit_test(measured_times_correct_costs),
     cmocka_unit_test(a_torn_journal_goes_on),
 };
