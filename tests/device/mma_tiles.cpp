@@ -91,7 +91,13 @@ static void qb_copy16(uint32_t to, const void *from, int bytes) {
     std::memcpy(memory + to, from, bytes);
 }
 
+static struct { const char *begin, *end; } readable[2]; // data, weights
+
 static void copy_if(uint32_t to, const void *from, bool there, int bytes) {
+    const char *at = (const char *)from;
+    bool inside = !there;
+    for (auto &r : readable) inside = inside || (at >= r.begin && at + bytes <= r.end);
+    if (!inside) refuse("a copy from outside of the data");
     if (to % bytes || to + bytes > shared_bytes) refuse("a copy outside of shared memory");
     if (there && (uintptr_t)from % bytes) refuse("a copy from no boundary");
     std::memset(memory + to, 0, bytes);
@@ -172,7 +178,7 @@ static void qb_mma(Sum (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
 #define PADDED -1 // a slice of its channels and padding up to 16 bytes
 
 struct problem {
-    int in_c, out_c, side, kernel, stride, pad, splits, slice, group, depth;
+    int in_c, out_c, side, kernel, stride, pad, splits, slice, group, depth, dilation = 1;
 };
 
 static int below(int n) {
@@ -191,10 +197,11 @@ static qb_cuda_conv conv_of(const problem &t, int block_k, int block_n, int elem
     p.taps = p.kernel_d * p.kernel_h * p.kernel_w;
     p.stride_d = volume ? t.stride : 1, p.stride_h = p.stride_w = t.stride;
     p.pad_d = volume ? t.pad : 0, p.pad_h = p.pad_w = t.pad;
-    p.dilation_d = p.dilation_h = p.dilation_w = 1;
-    p.out_d = (p.in_d + 2 * p.pad_d - p.kernel_d) / p.stride_d + 1;
-    p.out_h = (p.in_h + 2 * t.pad - t.kernel) / t.stride + 1;
-    p.out_w = (p.in_w + 2 * t.pad - t.kernel) / t.stride + 1;
+    p.dilation_d = p.dilation_h = p.dilation_w = t.dilation;
+    const int reach = (t.kernel - 1) * t.dilation + 1;
+    p.out_d = (p.in_d + 2 * p.pad_d - (volume ? reach : 1)) / p.stride_d + 1;
+    p.out_h = (p.in_h + 2 * t.pad - reach) / t.stride + 1;
+    p.out_w = (p.in_w + 2 * t.pad - reach) / t.stride + 1;
     const int unit = 16 / element;
     p.in_total = t.slice == PADDED ? (t.in_c + unit - 1) / unit * unit : t.in_c + 2 * t.slice;
     p.in_offset = t.slice == PADDED ? 0 : t.slice;
@@ -319,6 +326,8 @@ static void test_tile(const problem &t) {
     qb_cuda_conv_io io = {};
     io.in = in.data, io.packed = packed.data, io.workspace = sums.data();
     program = [&] { RUN(p, io); };
+    readable[0] = {in.data, in.data + x.size() * ELEMENT};
+    readable[1] = {packed.data, packed.data + (size_t)p.n_pad * taps * p.k_pad * ELEMENT};
     shared_bytes = T::shared_bytes;
     for (blockIdx.y = 0; blockIdx.y < t.splits; blockIdx.y++)
         for (blockIdx.x = 0; blockIdx.x < p.n_pad / N * ((p.rows + M - 1) / M); blockIdx.x++)
@@ -330,9 +339,9 @@ static void test_tile(const problem &t) {
             const int oz = plane % p.out_d, n = plane / p.out_d;
             double expected = 0, got = 0;
             for (int tap = 0; tap < taps; tap++) {
-                const int iz = oz * p.stride_d - p.pad_d + tap / t.kernel / t.kernel;
-                const int iy = oy * t.stride - t.pad + tap / t.kernel % t.kernel;
-                const int ix = ox * t.stride - t.pad + tap % t.kernel;
+                const int iz = oz * p.stride_d - p.pad_d + tap / t.kernel / t.kernel * t.dilation;
+                const int iy = oy * t.stride - t.pad + tap / t.kernel % t.kernel * t.dilation;
+                const int ix = ox * t.stride - t.pad + tap % t.kernel * t.dilation;
                 if (iz < 0 || iy < 0 || ix < 0 || iz >= p.in_d || iy >= p.in_h || ix >= p.in_w)
                     continue;
                 const size_t pixel = (((size_t)n * p.in_d + iz) * p.in_h + iy) * p.in_w + ix;
@@ -361,7 +370,8 @@ template <int ELEMENT> static void test_sliced(const problem &t) {
 }
 
 int main() {
-    // channels in and out, side, window, stride, padding, parts of K, slice, groups, depth
+    // channels in and out, side, window, stride, padding, parts of K, slice, groups, depth,
+    // dilation
     test<128, 64, 64, 1, 1>({48, 80, 7, 3, 1, 1, 1, 0, 1, 1});
     test<64, 64, 64, 1, 1>({24, 64, 6, 3, 2, 1, 2, 8, 1, 1});
     test<128, 128, 64, 2, 1>({80, 128, 9, 3, 1, 1, 1, 0, 1, 1});
@@ -380,6 +390,11 @@ int main() {
     test<64, 64, 64, 1, 1>({40, 64, 5, 3, 2, 1, 3, 8, 1, 5});
     test<64, 64, 128, 1, 2>({72, 80, 4, 3, 1, 1, 1, 0, 1, 3});
     test<128, 128, 64, 2, 1>({72, 128, 4, 3, 1, 1, 1, PADDED, 1, 3});
+    test<64, 64, 64, 1, 1>({24, 40, 9, 3, 1, 2, 1, 8, 1, 1, 2});
+    test<64, 64, 64, 1, 1>({16, 40, 8, 5, 2, 4, 1, 0, 1, 1, 3}); // some windows have no first taps
+    test<64, 64, 128, 1, 2>({16, 40, 5, 3, 1, 3, 1, 0, 1, 4, 2});
+    test<64, 64, 64, 1, 1>({16, 40, 5, 2, 1, 3, 1, 0, 1, 1, 2}); // and some none
+    test<64, 64, 64, 1, 1>({16, 16, 140, 3, 40, 1, 1, 0, 1, 1});
     test_sliced<1>({480, 20, 1, 1, 1, 0, 1, 0, 1, 1});
     test_sliced<1>({48, 80, 4, 3, 2, 1, 1, 8, 1, 1});
     test_sliced<1>({26, 64, 5, 3, 1, 1, 1, PADDED, 2, 1});

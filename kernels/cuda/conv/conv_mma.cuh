@@ -6,11 +6,10 @@
 //   threads   GROUPS times four warps, each of which has 64 channels and the rows that this leaves:
 //             16, 32 or 64
 //   shared    4 steps (of 128 bytes: 3) of (rows + channels) x K, filled by cp.async: 32 to 96 KiB
-//   registers at most 128 (two blocks of 256 threads a multiprocessor), 255 with 64 rows a warp and
-//             with some epilogues
-//   bound by  L2 reads of the im2col form for 3x3, device memory for 1x1; ldmatrix with less than
-//   64
-//             rows a warp, whose operands are each multiplied more often
+//   registers at most 128 (two blocks of 256 threads a multiprocessor, four of 128), 255 with 64
+//             rows a warp and with some epilogues
+//   bound by  copies and the epilogue where K is short; ldmatrix with less than 64 rows a warp,
+//             whose operands are each multiplied more often
 //
 // Where tiles are more than the device takes at once a block has several (is_ahead).
 //
@@ -25,7 +24,8 @@
 #include "kernels/cuda/conv/conv_mma_loop.cuh"
 #include "kernels/cuda/conv/tile.cuh"
 
-// Blocks that a multiprocessor has registers for. Biases by class and floats take some more.
+// Blocks that a multiprocessor has registers for. Biases by class, and results of integers that are
+// floats, take some more.
 template <class T, qb_cuda_epilogue EPILOGUE> static constexpr int blocks_of() {
     typedef qb_epilogue_of<EPILOGUE> E;
     constexpr bool q8 = E::template is<typename E::store, qb_store_Q8>;

@@ -55,13 +55,21 @@ template <int ROWS, int CHANNELS, int K, int GROUPS, int ELEMENT> struct sliced_
     QB_DEVICE void sync() { __syncwarp(); }
 };
 
-// Which taps of a window lie inside of the data, for those along a line and for rows and planes: a
-// word has the first and the last of each, so that one subtraction tells of a tap whether it is one
-// of them. A difference that is not below 0 leaves the guard bit above its field.
-#define QB_TAPS_LINE_MOST 0x7ffe
-#define QB_TAPS_MOST 0x7e
-static constexpr uint32_t tap_line_guards = 0x80008000u, tap_guards = 0x80808080u;
-static constexpr uint32_t no_tap = 0x7fff;
+// Which taps of a window lie inside of the data: two words, of a line's taps (fields of 15 bits)
+// and of rows and planes (7 bits), have the first tap and how far the last one is from the field's
+// largest value. Less than a tap's own word, whose fields have a guard bit above them, that leaves
+// all guards where the tap is one of them.
+static constexpr int line_field = 0x7fff, field = 0x7f;
+static constexpr uint32_t line_guards = 0x80008000u, guards = 0x80808080u;
+static constexpr uint32_t no_tap = line_field; // no line is as long
+
+QB_DEVICE uint32_t line_taps_of(int first, int last) {
+    return (uint32_t)first | (uint32_t)(line_field - last) << 16;
+}
+QB_DEVICE uint32_t taps_of(int first_row, int last_row, int first_plane, int last_plane) {
+    return (uint32_t)first_row | (uint32_t)(field - last_row) << 8 | (uint32_t)first_plane << 16 |
+           (uint32_t)(field - last_plane) << 24;
+}
 
 struct tap_range {
     int first, last; // last < first: none
@@ -72,15 +80,11 @@ struct tap_range {
             first = (first + dilation - 1) / dilation, last = last < 0 ? -1 : last / dilation;
         last = min(last, taps - 1);
     }
-    __device__ uint32_t fields(int most, int bits) const {
-        return (uint32_t)first | (uint32_t)(most - last) << bits;
-    }
 };
 
-// Do the words of tap_range hold the window?
+// Do the fields hold the window?
 static inline bool taps_fit(const qb_cuda_conv *p) {
-    return p->kernel_w <= QB_TAPS_LINE_MOST && p->kernel_h <= QB_TAPS_MOST &&
-           p->kernel_d <= QB_TAPS_MOST;
+    return p->kernel_w < line_field && p->kernel_h < field && p->kernel_d < field;
 }
 
 // Is the data a matrix as it lies, a row for each of the result? Then nothing has to be divided by
@@ -127,24 +131,24 @@ template <class T> struct loader {
 #pragma unroll
         for (int i = 0; i < T::a_pieces; i++) {
             const int row = row0 + line + i * T::lines;
-            int pixel = row;
+            int64_t pixel = row;
             line_taps[i] = taps[i] = 0;
             if (!matrix) {
                 int ox = row % p.out_w, line_of = row / p.out_w, oy = line_of % p.out_h;
                 int plane = line_of / p.out_h, oz = plane % p.out_d, n = plane / p.out_d;
                 int z = oz * p.stride_d - p.pad_d, y = oy * p.stride_h - p.pad_h;
                 int x = ox * p.stride_w - p.pad_w;
-                pixel = ((n * p.in_d + z) * p.in_h + y) * p.in_w + x;
+                pixel = (int64_t)((n * p.in_d + z) * p.in_h + y) * p.in_w + x;
                 const tap_range of_z(z, p.in_d, p.kernel_d, p.dilation_d);
                 const tap_range of_y(y, p.in_h, p.kernel_h, p.dilation_h);
                 const tap_range of_x(x, p.in_w, p.kernel_w, p.dilation_w);
                 const bool some =
                     of_z.first <= of_z.last && of_y.first <= of_y.last && of_x.first <= of_x.last;
-                line_taps[i] = some ? of_x.fields(0x7fff, 16) : no_tap;
-                if (some) taps[i] = of_y.fields(0x7f, 8) | of_z.fields(0x7f, 8) << 16;
+                line_taps[i] = some ? line_taps_of(of_x.first, of_x.last) : no_tap;
+                if (some) taps[i] = taps_of(of_y.first, of_y.last, of_z.first, of_z.last);
             }
             if (row >= p.rows) line_taps[i] = no_tap;
-            window[i] = data + (int64_t)pixel * p.in_total * T::element;
+            window[i] = data + pixel * p.in_total * T::element;
         }
     }
 
@@ -156,14 +160,12 @@ template <class T> struct loader {
     // Both move on to the next step. The 16 bytes of integers that end with channels of others meet
     // weights of 0; of f16, where NaN would stay, they end with zeros.
     __device__ void load_data(const qb_cuda_conv &p, uint32_t stage) {
-        const uint32_t line_tap =
-            (uint32_t)tap_s | (uint32_t)(0x7fff - tap_s) << 16 | tap_line_guards;
-        const uint32_t tap = (uint32_t)tap_r | (uint32_t)(0x7f - tap_r) << 8 |
-                             (uint32_t)tap_t << 16 | (uint32_t)(0x7f - tap_t) << 24 | tap_guards;
+        const uint32_t line_tap = line_taps_of(tap_s, tap_s) | line_guards;
+        const uint32_t tap = taps_of(tap_r, tap_r, tap_t, tap_t) | guards;
         const bool some = k < channels;
         auto is_inside = [&](int i) {
-            const uint32_t along = (line_tap - line_taps[i]) | (tap_guards & ~tap_line_guards);
-            return (along & (tap - taps[i]) & tap_guards) == tap_guards && some;
+            const uint32_t along = (line_tap - line_taps[i]) | (guards & ~line_guards);
+            return (along & (tap - taps[i]) & guards) == guards && some;
         };
         auto slot = [&](int i) { return stage + to + i * (T::lines * T::k); };
         if (T::element == 1 && p.in_pieces_of_8) {
