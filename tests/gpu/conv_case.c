@@ -125,7 +125,7 @@ static void random_stem(qb_rng *rng, conv_spec *s) {
     s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = s->kernel_h / 2;
     s->dilation = s->group = 1;
     s->weight = QB_DTYPE_S8;
-    s->in_slice = 0;
+    s->in_slice = chance(rng, 15) ? pick(rng, 1, 5) : 0;
 }
 
 /* Windows of one pixel that end in quantized values, half of them with a residual. */

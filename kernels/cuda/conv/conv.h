@@ -28,12 +28,10 @@ typedef enum qb_cuda_packing {
     QB_CUDA_PACKING_TENSOR,
     /* [rows of the kernel][KW / 4][C] words of four taps s8, or [rows][KW][C] floats for f16 */
     QB_CUDA_PACKING_DEPTHWISE,
-    /* Operands of mma in the order in which they are read, see conv_stem.cu; channels as in TENSOR
-     */
+    /* Operands of mma in the order in which they are read, see conv_stem.cu; channels as in TENSOR.
+     * The kernel fills the padding with the data's zero point: one class */
     QB_CUDA_PACKING_STEM,
-    /* The same for a kernel that fills the padding with the data's zero point: one class */
-    QB_CUDA_PACKING_STEM_FILLED,
-    /* And few channels side by side, see merge_results */
+    /* The same with few channels side by side, see merge_results */
     QB_CUDA_PACKING_STEM_MERGED
 } qb_cuda_packing;
 
@@ -51,23 +49,26 @@ typedef enum qb_cuda_epilogue {
 #define QB_EPILOGUES_BASIC                                                                         \
     (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(RESIDUAL_SATURATE) |         \
      QB_EPILOGUE_BIT(RESIDUAL_ROUNDED))
-#define QB_EPILOGUES_HALO (QB_EPILOGUES_BASIC | QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(SILU))
+#define QB_EPILOGUES_HALO                                                                          \
+    (QB_EPILOGUES_BASIC | QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(SILU) | QB_EPILOGUE_BIT(EXACT))
 #define QB_EPILOGUES_SHORT                                                                         \
     (QB_EPILOGUES_BASIC | QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(FLOAT_BIAS) |                   \
      QB_EPILOGUE_BIT(FLOAT_BIAS_RESIDUAL) | QB_EPILOGUE_BIT(TO_F16) |                              \
      QB_EPILOGUE_BIT(TO_F16_RESIDUAL) | QB_EPILOGUE_BIT(UNALIGNED))
 #define QB_EPILOGUES_ALL                                                                           \
     (QB_EPILOGUES_SHORT | QB_EPILOGUE_BIT(GENERAL) | QB_EPILOGUE_BIT(VECTOR) |                     \
-     QB_EPILOGUE_BIT(SILU) | QB_EPILOGUE_BIT(GELU) | QB_EPILOGUE_BIT(GELU_COARSE) |                \
-     QB_EPILOGUE_BIT(TO_F16_GELU))
+     QB_EPILOGUE_BIT(SILU) | QB_EPILOGUE_BIT(EXACT) | QB_EPILOGUE_BIT(GELU) |                      \
+     QB_EPILOGUE_BIT(GELU_COARSE) | QB_EPILOGUE_BIT(TO_F16_GELU))
 #define QB_EPILOGUES_F16 (QB_EPILOGUE_BIT(F16) * ((1u << (QB_EPILOGUES - QB_EPILOGUE_F16)) - 1))
 #define QB_EPILOGUES_LONG                                                                          \
     (QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(GENERAL) | QB_EPILOGUE_BIT(F16) |                    \
      QB_EPILOGUE_BIT(F16_GENERAL))
 #define QB_EPILOGUES_STEM                                                                          \
-    (QB_EPILOGUES_LONG | QB_EPILOGUE_BIT(VECTOR) | QB_EPILOGUE_BIT(F16_VECTOR))
+    (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(GENERAL) | QB_EPILOGUE_BIT(VECTOR) |                     \
+     QB_EPILOGUE_BIT(F16) | QB_EPILOGUE_BIT(F16_GENERAL) | QB_EPILOGUE_BIT(F16_VECTOR) |           \
+     QB_EPILOGUE_BIT(F16_SILU))
 #define QB_EPILOGUES_STEM_WGMMA                                                                    \
-    (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(VECTOR) | QB_EPILOGUE_BIT(SILU))
+    (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(VECTOR) | QB_EPILOGUE_BIT(SILU) | QB_EPILOGUE_BIT(EXACT))
 #define QB_EPILOGUES_SPLITK                                                                        \
     (QB_EPILOGUES_LONG | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(F16_RESIDUAL))
 

@@ -209,7 +209,7 @@ static bool set_classes(const qb_problem *p, qb_cuda_packing packing, qb_cuda_co
     const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
     c->classes = c->col_classes = 1;
     c->middle = 0;
-    c->fill = packing >= QB_CUDA_PACKING_STEM_FILLED ? zero : 0;
+    c->fill = packing >= QB_CUDA_PACKING_STEM ? zero : 0;
     if (zero == c->fill) return true;
     if (!classify(c, &k)) return false;
     c->classes = k.n[0] * k.n[1] * k.n[2];
@@ -344,11 +344,25 @@ static bool is_coarse(const qb_problem *p, const qb_cuda_conv *c, float off) {
     return is_quantized(&p->out) && c->inverse * off < 0.5f;
 }
 
+/* No residual, or a quantized one of which 16 channels lie on a boundary. */
+static bool takes_residual16(const qb_problem *p, const qb_cuda_conv *c) {
+    return c->res_dtype == QB_DTYPE_NONE ||
+           (is_quantized(&p->in[QB_IN_RESIDUAL]) && (c->res_total | c->res_offset) % 16 == 0);
+}
+
 static bool is_silu(const qb_problem *p, const qb_cuda_conv *c) {
     return p->act.kind == QB_ACT_SILU && is_coarse(p, c, QB_CUDA_SILU_COARSE) &&
-           !c->has_float_bias &&
-           (c->res_dtype == QB_DTYPE_NONE ||
-            (c->act_first && is_quantized(&p->in[QB_IN_RESIDUAL])));
+           !c->has_float_bias && takes_residual16(p, c) &&
+           (c->act_first || c->res_dtype == QB_DTYPE_NONE);
+}
+
+static bool is_exact(const qb_problem *p, const qb_cuda_conv *c) {
+    const qb_act_kind act = p->act.kind;
+    const bool first = act == QB_ACT_LEAKY_RELU || act == QB_ACT_HARD_SWISH;
+    const bool alone = c->res_dtype == QB_DTYPE_NONE || act == QB_ACT_NONE;
+    return (first ? alone || c->act_first : is_bound(act) && (alone || !c->act_first)) &&
+           is_quantized(&p->out) && !c->has_float_bias && !c->rounds && small_enough(c) &&
+           takes_residual16(p, c);
 }
 
 /* Of a problem for which it is general so far. */
@@ -367,6 +381,7 @@ static qb_cuda_epilogue choose_epilogue(const qb_problem *p, const qb_cuda_conv 
         return to_f16 && (alone || adds) && act == QB_ACT_SILU ? QB_EPILOGUE_F16_SILU : vector;
     }
     if (is_silu(p, c)) return QB_EPILOGUE_SILU;
+    if (is_exact(p, c)) return QB_EPILOGUE_EXACT;
     if (c->classes > 1) return vector;
     if (alone && act == QB_ACT_GELU && is_quantized(&p->out))
         return is_coarse(p, c, QB_CUDA_GELU_COARSE) ? QB_EPILOGUE_GELU_COARSE : QB_EPILOGUE_GELU;
@@ -424,7 +439,6 @@ static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t bloc
         return (int64_t)c->n_pad * c->kernel_h *
                (qb_cuda_conv_is_f16(c) ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
     case QB_CUDA_PACKING_STEM:
-    case QB_CUDA_PACKING_STEM_FILLED:
     case QB_CUDA_PACKING_STEM_MERGED:
         if (c->in_c > 4 || !dense || c->batch * (c->n_pad / 64) > MAX_GRID) return -1;
         if (qb_cuda_conv_stem_shared(c) > QB_CUDA_SHARED) return -1;
@@ -666,7 +680,6 @@ static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, int32_t 
                                    int32_t m) = {[QB_CUDA_PACKING_TENSOR] = pack_tensor,
                                                  [QB_CUDA_PACKING_DEPTHWISE] = pack_depthwise,
                                                  [QB_CUDA_PACKING_STEM] = pack_stem,
-                                                 [QB_CUDA_PACKING_STEM_FILLED] = pack_stem,
                                                  [QB_CUDA_PACKING_STEM_MERGED] = pack_stem};
     weight_pack w = {.c = c, .from = weight, .to = packed};
     for (int32_t m = 0; m < channels; m++) packers[packing](&w, m);

@@ -391,29 +391,88 @@ QB_DEVICE void qb_epilogue_floats(const qb_cuda_conv &p, const qb_cuda_conv_io &
     }
 }
 
-// A thread's integer sums through SiLU to quantized values; see qb_epilogue and qb_silu_coarse.
-// Results are within a step, so that products are rounded with the sums they are for. Short: code
-// that does not fit the caches of instructions takes more time than it computes.
-template <int ROWS, int BLOCKS, class Acc, class RowOf>
-QB_DEVICE void qb_epilogue_silu(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
-                                RowOf row_of, Acc acc) {
+// Four of a row's sums through SiLU, and a residual, to quantized values; see qb_silu_coarse.
+// Results are within a step, so that products are rounded with the sums they are for.
+struct qb_silu4 {
+    float magic, gain;
+    qb_residual_q8 code;
+    __device__ __forceinline__ explicit qb_silu4(const qb_cuda_conv &p)
+        : magic(QB_ROUND_MAGIC + (float)p.out_zero), gain(p.res_scale * p.inverse),
+          code(qb_residual_q8_of(p)) {}
+    // Of half the value: what tanh takes.
+    __device__ __forceinline__ void prepare(float (&multiplier)[16], float (&bias)[16]) const {
+#pragma unroll
+        for (int j = 0; j < 16; j++) multiplier[j] *= 0.5f;
+        qb_float_biases(multiplier, bias);
+    }
+    __device__ __forceinline__ uint32_t quantize(const qb_cuda_conv &p, const int *sum,
+                                                 const float *multiplier, const float *bias,
+                                                 bool has_residual, uint32_t residual) const {
+        uint32_t bits[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            float half = __fmaf_rn((float)sum[k], multiplier[k], bias[k]);
+            float scaled = half * p.inverse, v = __fmaf_rn(scaled, qb_tanh_fast(half), scaled);
+            if (has_residual)
+                v = __fmaf_rn(gain, qb_residual_value(residual ^ code.flip, k, code), v);
+            bits[k] = __float_as_uint(fminf(fmaxf(v, p.lowest), p.highest) + magic);
+        }
+        return qb_pack4(bits[0], bits[1], bits[2], bits[3]);
+    }
+};
+
+// The same through LeakyRelu, HardSwish or nothing, and bounds, with the reference's roundings.
+struct qb_exact4 {
+    uint32_t zero;
+    qb_residual_q8 code;
+    __device__ __forceinline__ explicit qb_exact4(const qb_cuda_conv &p)
+        : zero((uint32_t)(p.out_zero & 0xff) * 0x01010101u), code(qb_residual_q8_of(p)) {}
+    __device__ __forceinline__ void prepare(float (&)[16], float (&)[16]) const {}
+    __device__ __forceinline__ uint32_t quantize(const qb_cuda_conv &p, const int *sum,
+                                                 const float *multiplier, const float *bias,
+                                                 bool has_residual, uint32_t residual) const {
+        float v[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            v[k] =
+                __fmul_rn((float)(int)((unsigned)sum[k] + __float_as_uint(bias[k])), multiplier[k]);
+        if (p.act == QB_ACT_LEAKY_RELU) {
+#pragma unroll
+            for (int k = 0; k < 4; k++) v[k] = v[k] < 0.0f ? __fmul_rn(p.act_alpha, v[k]) : v[k];
+        } else if (p.act == QB_ACT_HARD_SWISH) {
+#pragma unroll
+            for (int k = 0; k < 4; k++) v[k] = qb_hard_swish(v[k]);
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            if (has_residual) v[k] = qb_residual_Q8::add(p, v[k], residual ^ code.flip, k, code);
+            v[k] = __fmul_rn(v[k], p.inverse);
+        }
+        return __vadd4(qb_quantize4<false>(p, v), zero);
+    }
+};
+
+// A thread's integer sums to quantized values by way of an activation that is no bound; see
+// qb_epilogue. Short: code that does not fit the caches of instructions takes more time than it
+// computes.
+template <class E, int ROWS, int BLOCKS, class Acc, class RowOf>
+QB_DEVICE void qb_epilogue_by_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                    RowOf row_of, Acc acc) {
+    constexpr bool EXACT = E::template is<typename E::activation, qb_activation_EXACT>;
     int cls[ROWS];
 #pragma unroll
     for (int i = 0; i < ROWS; i++) cls[i] = qb_class_or_middle(p, io, row_of(i));
     const bool res = p.res_dtype != QB_DTYPE_NONE;
-    const float magic = QB_ROUND_MAGIC + (float)p.out_zero, gain = p.res_scale * p.inverse;
-    const qb_residual_q8 code = qb_residual_q8_of(p);
+    const std::conditional_t<EXACT, qb_exact4, qb_silu4> four(p);
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
         int c = channel + block * 64 + (threadIdx.x & 3) * 16;
         if (c >= p.out_c) break;
         const char *at = io.packed + (size_t)c * 4;
-        float multiplier[16], bias[16]; // of half the value: what tanh takes
+        float multiplier[16], bias[16];
         qb_read16(at + p.at_multiplier, multiplier);
         qb_read16(at + p.at_bias + p.middle * p.n_pad * 4, bias);
-#pragma unroll
-        for (int j = 0; j < 16; j++) multiplier[j] *= 0.5f;
-        qb_float_biases(multiplier, bias);
+        four.prepare(multiplier, bias);
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             if (row_of(i) >= p.rows) continue;
@@ -428,19 +487,9 @@ QB_DEVICE void qb_epilogue_silu(const qb_cuda_conv &p, const qb_cuda_conv_io &io
             for (int j = 0; j < 16; j++) sum[j] = acc(i, block, j);
             qb_correct_class16(p, io, c, cls[i], sum);
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                uint32_t bits[4], from = word[j] ^ code.flip;
-#pragma unroll
-                for (int k = 0; k < 4; k++) {
-                    float half =
-                        __fmaf_rn((float)sum[4 * j + k], multiplier[4 * j + k], bias[4 * j + k]);
-                    float scaled = half * p.inverse,
-                          v = __fmaf_rn(scaled, qb_tanh_fast(half), scaled);
-                    if (res) v = __fmaf_rn(gain, qb_residual_value(from, k, code), v);
-                    bits[k] = __float_as_uint(fminf(fmaxf(v, p.lowest), p.highest) + magic);
-                }
-                word[j] = qb_pack4(bits[0], bits[1], bits[2], bits[3]);
-            }
+            for (int j = 0; j < 4; j++)
+                word[j] =
+                    four.quantize(p, sum + 4 * j, multiplier + 4 * j, bias + 4 * j, res, word[j]);
             *(uint4 *)((char *)io.out + ((size_t)row_of(i) * p.out_total + p.out_offset + c)) =
                 make_uint4(word[0], word[1], word[2], word[3]);
         }

@@ -44,6 +44,7 @@ struct qb_activation_GELU {
 struct qb_activation_GELU_COARSE { // to Q8 with its store: qb_store_gelu16
     static __device__ __forceinline__ float apply(float v) { return qb_gelu_coarse(v); }
 };
+struct qb_activation_EXACT {}; // with its store: qb_exact4
 struct qb_activation_ANY {};
 
 // `add`: byte i of four quantized ones; `add_f16`: element i of words of f16.

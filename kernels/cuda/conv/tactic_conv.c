@@ -191,9 +191,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
     .packing = QB_CUDA_PACKING_DEPTHWISE, .f16 = F16, .smooth = SMOOTH, .m = 1, .n = 8, .k = 1,    \
     .epilogues = UINT32_MAX, .run = qb_cuda_conv_depthwise
 #define STEM(SMOOTH, F16)                                                                          \
-    .packing = F16 ? QB_CUDA_PACKING_STEM_MERGED : QB_CUDA_PACKING_STEM, .f16 = F16,               \
-    .smooth = SMOOTH, .m = 1, .n = 64, .k = 1, .epilogues = QB_EPILOGUES_STEM,                     \
-    .run = qb_cuda_conv_stem
+    .packing = QB_CUDA_PACKING_STEM_MERGED, .f16 = F16, .smooth = SMOOTH, .m = 1, .n = 64, .k = 1, \
+    .epilogues = QB_EPILOGUES_STEM, .run = qb_cuda_conv_stem
 #define STEM_WGMMA(SMOOTH)                                                                         \
     .packing = QB_CUDA_PACKING_STEM_MERGED, .smooth = SMOOTH, .m = 1, .n = 64, .k = 1,             \
     .epilogues = QB_EPILOGUES_STEM_WGMMA, .fits = qb_cuda_stem_fits,                               \

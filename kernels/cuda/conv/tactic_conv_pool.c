@@ -40,7 +40,7 @@ static bool lower(const qb_problem *p, const bool *constant, qb_cuda_stem_pool *
                                 .out_w = (int32_t)out->dim[3]};
     const qb_cuda_conv *c = &pool->conv;
     if (w->dilation[0] != 1 || w->dilation[1] != 1 ||
-        !qb_cuda_conv_of(&conv, constant, QB_CUDA_PACKING_STEM_FILLED, 1, 64, &pool->conv) ||
+        !qb_cuda_conv_of(&conv, constant, QB_CUDA_PACKING_STEM, 1, 64, &pool->conv) ||
         !window_fits(pool->kernel_h, pool->stride_h, pool->pad_h, c->out_h, pool->out_h) ||
         !window_fits(pool->kernel_w, pool->stride_w, pool->pad_w, c->out_w, pool->out_w))
         return false;
@@ -96,7 +96,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     qb_problem conv, unused;
     qb_desc between;
     qb_problem_parts(&kernel->problem, &between, &conv, &unused);
-    qb_cuda_conv_pack(&conv, &pool->conv, QB_CUDA_PACKING_STEM_FILLED, constants, packed);
+    qb_cuda_conv_pack(&conv, &pool->conv, QB_CUDA_PACKING_STEM, constants, packed);
     return QB_OK;
 }
 

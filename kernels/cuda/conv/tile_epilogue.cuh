@@ -38,7 +38,7 @@ QB_DEVICE void qb_epilogue(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int
     } else if constexpr (E::f16 && E::bounds) {
         qb_epilogue_f16<E, ROWS, BLOCKS>(p, io, channel, row_of, acc);
     } else if constexpr (E::by_class) {
-        qb_epilogue_silu<ROWS, BLOCKS>(p, io, channel, row_of, acc);
+        qb_epilogue_by_class<E, ROWS, BLOCKS>(p, io, channel, row_of, acc);
     } else {
         qb_epilogue_floats<E, ROWS, BLOCKS>(p, io, channel, row_of, acc, residual);
     }

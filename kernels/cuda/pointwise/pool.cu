@@ -4,8 +4,8 @@
 // device memory, and by L1 where windows overlap.
 //
 // Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
-// halves of words, two a comparison. Averages sum in double, as the reference does; sums of
-// quantized values are exact.
+// halves of words, two a comparison, and so are 8 channels of f16. Averages sum in double, as the
+// reference does; sums of quantized values are exact.
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/pool.h"
@@ -74,8 +74,24 @@ QB_DEVICE void add(const qb_cuda_pool &p, float (&v)[V], typename sum_of<MAX>::t
     }
 }
 
-// The greatest quantized values of 16 channels. The high byte of a half decides what is greater, so
-// that the odd bytes are compared beside the even ones, and the even ones by themselves; signed
+// NaN stays.
+QB_DEVICE uint32_t max_f16x2(uint32_t a, uint32_t b) {
+    uint32_t greater;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(greater) : "r"(a), "r"(b));
+    return greater;
+}
+
+// Of bytes in halves. Before 9.0 no instruction compares halves as integers; as f16 these are
+// numbers near 0 in the same order.
+QB_DEVICE uint32_t max_bytes(uint32_t a, uint32_t b) {
+#if __CUDA_ARCH__ >= 900
+    return __vmaxu2(a, b);
+#else
+    return max_f16x2(a, b);
+#endif
+}
+
+// The greatest quantized values of 16 channels: odd and even bytes, each in a half; signed
 // quantized values with their top bit inverted.
 struct greatest {
     uint32_t odd[4] = {}, even[4] = {};
@@ -83,15 +99,15 @@ struct greatest {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t word = is_signed ? quantized.word[i] ^ 0x80808080u : quantized.word[i];
-            odd[i] = __vmaxu2(odd[i], word);
-            even[i] = __vmaxu2(even[i], word & 0x00ff00ffu);
+            odd[i] = max_bytes(odd[i], word >> 8 & 0x00ff00ffu);
+            even[i] = max_bytes(even[i], word & 0x00ff00ffu);
         }
     }
     __device__ __forceinline__ void store(const qb_cuda_value &p, void *to, int64_t at) const {
         qb_words<16> quantized;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            uint32_t word = (odd[i] & 0xff00ff00u) | even[i];
+            uint32_t word = odd[i] << 8 | even[i];
             quantized.word[i] = p.dtype == QB_DTYPE_S8 ? word ^ 0x80808080u : word;
         }
         qb_write<16>((uint8_t *)to + at, quantized);
@@ -101,9 +117,22 @@ struct greatest {
         int zero = p.zero + (p.dtype == QB_DTYPE_S8 ? 128 : 0);
 #pragma unroll
         for (int i = 0; i < 16; i++) {
-            uint32_t word = i % 2 ? odd[i / 4] >> 8 : even[i / 4];
+            uint32_t word = i % 2 ? odd[i / 4] : even[i / 4];
             to[i] = (float)((int)(word >> i % 4 / 2 * 16 & 255u) - zero);
         }
+    }
+};
+
+// The greatest of 8 channels of f16.
+struct greatest_f16 {
+    uint32_t word[4] = {0xfc00fc00u, 0xfc00fc00u, 0xfc00fc00u, 0xfc00fc00u}; // -infinity
+    __device__ __forceinline__ void add(const qb_words<16> &v) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) word[i] = max_f16x2(word[i], v.word[i]);
+    }
+    __device__ __forceinline__ void values(float (&to)[8]) const {
+#pragma unroll
+        for (int i = 0; i < 8; i++) to[i] = qb_from_f16_bits(word[i / 2] >> i % 2 * 16 & 0xffffu);
     }
 };
 
@@ -266,12 +295,22 @@ static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS
         }
         if (part < win.taps()) g.quantized(p.in, sum);
     } else {
-        walk<THREADS_OF_WINDOW, V <= 4 ? 8 : 4>(p.w, win.z, win.y, win.x, part, win.from,
-                                                [&](int64_t at) {
-                                                    float v[V];
-                                                    qb_load_unscaled<V>(p.in, in, at, v);
-                                                    add<V, MAX>(p, v, sum);
-                                                });
+        const bool is_f16 = MAX && V == 8 && p.in.dtype == QB_DTYPE_F16;
+        if constexpr (MAX && V == 8) {
+            greatest_f16 g;
+            if (is_f16)
+                walk<THREADS_OF_WINDOW, 4>(
+                    p.w, win.z, win.y, win.x, part, win.from,
+                    [&](int64_t at) { g.add(qb_read<16>((const uint16_t *)in + at)); });
+            if (is_f16) g.values(sum);
+        }
+        if (!is_f16)
+            walk<THREADS_OF_WINDOW, V <= 4 ? 8 : 4>(p.w, win.z, win.y, win.x, part, win.from,
+                                                    [&](int64_t at) {
+                                                        float v[V];
+                                                        qb_load_unscaled<V>(p.in, in, at, v);
+                                                        add<V, MAX>(p, v, sum);
+                                                    });
     }
     if constexpr (THREADS_OF_WINDOW == 1) {
         if (valid) finish<V, MAX>(p, win, sum, out, win.end);

@@ -109,7 +109,7 @@ static void epilogues_are_their_own_or_more_general(void **state) {
     }
     const uint32_t others = ~QB_EPILOGUE_BIT(RESIDUAL_SATURATE);
     assert_int_equal(choose(QB_EPILOGUE_RESIDUAL_SATURATE, others), QB_EPILOGUE_RESIDUAL);
-    assert_int_equal(choose(QB_EPILOGUE_SATURATE, QB_EPILOGUES_STEM), QB_EPILOGUE_CLASS);
+    assert_int_equal(choose(QB_EPILOGUE_SATURATE, QB_EPILOGUES_LONG), QB_EPILOGUE_CLASS);
     assert_int_equal(choose(QB_EPILOGUE_GELU, QB_EPILOGUES_SPLITK), QB_EPILOGUE_GENERAL);
     assert_int_equal(choose(QB_EPILOGUE_CLASS, QB_EPILOGUES_BASIC), QB_EPILOGUES);
     assert_int_equal(choose(QB_EPILOGUE_GELU, QB_EPILOGUES_SHORT), QB_EPILOGUES);
@@ -259,6 +259,42 @@ static void groups_meet_their_own_channels(void **state) {
         check_grouped(shapes[i][0], shapes[i][1], shapes[i][2], &rng);
 }
 
+/* With a residual of `slice` channels in all; 0: without one. */
+static qb_cuda_epilogue epilogue_of(qb_act_kind act, int32_t slice, bool act_first) {
+    static const bool constant[4] = {false, true};
+    static const int32_t zero = 3; /* pixels at the border have another bias */
+    grouped g;
+    qb_cuda_conv c;
+    grouped_of(&g, 1, 64, 32);
+    g.in[0].q.zero = &zero;
+    qb_desc in[4] = {g.in[0], g.in[1], {.dtype = QB_DTYPE_NONE}, g.problem.out};
+    in[QB_IN_RESIDUAL].channel_total = slice;
+    g.problem.in = in;
+    g.problem.n_in = slice > 0 ? 4 : 2;
+    g.problem.act = (qb_act){.kind = act, .alpha = 0.1f};
+    g.problem.act_first = act_first;
+    assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    return (qb_cuda_epilogue)c.epilogue;
+}
+
+static void activations_that_are_exact_have_an_epilogue(void **state) {
+    (void)state;
+    static const qb_act_kind acts[] = {QB_ACT_LEAKY_RELU, QB_ACT_HARD_SWISH};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(epilogue_of(acts[i], 0, false), QB_EPILOGUE_EXACT);
+        assert_int_equal(epilogue_of(acts[i], 48, true), QB_EPILOGUE_EXACT);
+        assert_int_equal(epilogue_of(acts[i], 48, false), QB_EPILOGUE_VECTOR);
+        assert_int_equal(epilogue_of(acts[i], 40, true),
+                         QB_EPILOGUE_VECTOR); /* no boundary of 16 */
+    }
+    assert_int_equal(epilogue_of(QB_ACT_RELU, 0, false), QB_EPILOGUE_CLASS);
+    assert_int_equal(epilogue_of(QB_ACT_RELU, 48, false), QB_EPILOGUE_EXACT);
+    assert_int_equal(epilogue_of(QB_ACT_RELU, 48, true), QB_EPILOGUE_VECTOR);
+    assert_int_equal(epilogue_of(QB_ACT_NONE, 48, true), QB_EPILOGUE_EXACT);
+    assert_int_equal(epilogue_of(QB_ACT_SILU, 48, true), QB_EPILOGUE_SILU);
+    assert_int_equal(epilogue_of(QB_ACT_SILU, 40, true), QB_EPILOGUE_VECTOR);
+}
+
 /* Each channel by itself goes to the kernel for that, whatever the window. */
 static void depthwise_windows_are_taken(void **state) {
     (void)state;
@@ -286,6 +322,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(unaligned_results_are_general_in_two_ways),
     cmocka_unit_test(groups_meet_their_own_channels),
     cmocka_unit_test(depthwise_windows_are_taken),
+    cmocka_unit_test(activations_that_are_exact_have_an_epilogue),
     cmocka_unit_test(volumes_are_images_where_that_says_the_same),
     cmocka_unit_test(padding_makes_results_wide),
 #endif
