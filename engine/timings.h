@@ -42,7 +42,10 @@ typedef struct qb_timing {
 /* Is there an entry? */
 bool qb_timings_find(const qb_timings *timings, const char *tactic, const char *problem,
                      qb_timing *timing);
-/* Adds an entry, rounded to what the file will say; *timing is that. */
+/* Is there one of that tactic, for any problem? */
+bool qb_timings_have(const qb_timings *timings, const char *tactic);
+/* Adds an entry, or changes the one that there is, rounded to what the file will say; *timing is
+ * that. */
 qb_status qb_timings_add(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
                          qb_timing *timing);
 

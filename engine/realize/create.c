@@ -47,13 +47,12 @@ static qb_status make(qb_lowering *b, const qb_tactic *tactic, const qb_problem 
     return QB_OK;
 }
 
-/* Was the kernel found wrong? */
-static qb_status is_denied(qb_lowering *b, const qb_kernel *kernel, const bool *constant,
-                           bool *denied) {
+qb_status qb_lower_is_denied(qb_lowering *b, const qb_kernel *kernel, const bool *constant,
+                             bool *denied) {
     qb_timing timing;
     char *key;
     *denied = false;
-    if (!b->denied || kernel->tactic->device_memory) return QB_OK;
+    if (!b->denied) return QB_OK;
     QB_TRY(qb_problem_key(b->cx, &kernel->problem, constant, &key));
     *denied = qb_timings_find(b->denied, kernel->tactic->name, key, &timing) && timing.seconds < 0;
     qb_free(key);
@@ -69,7 +68,7 @@ qb_status qb_lower_create(qb_lowering *b, const qb_tactic *tactic, const qb_prob
     QB_TRY(make(b, tactic, problem, constant, out));
     if (!*out) return QB_OK;
     bool denied;
-    qb_status status = is_denied(b, *out, constant, &denied);
+    qb_status status = qb_lower_is_denied(b, *out, constant, &denied);
     const bool fits = status == QB_OK && !denied && qb_lower_within_limit(b, *out);
     if (fits) status = qb_kernel_pool_add(b, *out);
     if (fits && status == QB_OK) return QB_OK;

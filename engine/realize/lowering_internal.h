@@ -81,7 +81,7 @@ struct qb_lowering {
     qb_plan_layout row_in[QB_MAX_INPUTS]; /* of the last row that was described */
     const char *fuses;                    /* the value of the group that is part of it; NULL */
     struct qb_kernel_pool *pool;          /* of kernels that steps may share; NULL until one may */
-    const struct qb_timings *denied;      /* tactics of the host that are wrong; NULL: none */
+    const struct qb_timings *denied;      /* tactics that are wrong; NULL: none */
     struct {
         size_t buffers, layouts, steps, observed;
     } capacity;
@@ -129,8 +129,11 @@ qb_step *qb_lower_step(qb_lowering *b, qb_step_kind kind, int32_t n_in, int32_t 
 qb_status qb_lower_attention(qb_lowering *b, qb_problem_filter takes);
 
 /* engine/realize/create.c */
-/* *out is NULL where the tactic does not take it, or wants more workspace than the limit;
- * b->unsupported_reason may then say why. */
+/* Was the kernel found wrong? */
+qb_status qb_lower_is_denied(qb_lowering *b, const qb_kernel *kernel, const bool *constant,
+                             bool *denied);
+/* *out is NULL where the tactic does not take it, was found wrong, or wants more workspace than the
+ * limit; b->unsupported_reason may then say why. */
 qb_status qb_lower_create(qb_lowering *b, const qb_tactic *tactic, const qb_problem *problem,
                           const bool *constant, qb_kernel **out);
 /* The same for the first of the candidates that it takes. */

@@ -18,14 +18,15 @@ typedef struct trial {
     uint64_t random;
     qb_workers *workers;
     bool constant[QB_MAX_INPUTS];
-    qb_problem row; /* the kernel's problem, row-major and in f32 instead of bf16 */
+    qb_problem row; /* the kernel's problem, row-major and in f32 instead of f16 and bf16 */
     qb_desc in[QB_MAX_INPUTS];
     const void *data[QB_MAX_INPUTS];
     void *result;
 } trial;
 
-/* A step with more bytes of data is not checked: several copies of them are made. */
-static const double most_bytes = 256e6;
+/* A step with more bytes of data is not checked: several copies of them are made. Builds for a
+ * device check fewer: a small step of the same kernel says as much. */
+static const double most_bytes = 256e6, most_bytes_on_device = 32e6;
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
@@ -58,11 +59,15 @@ static void fill(trial *t, const qb_desc *desc, uint64_t most, void *data) {
     }
 }
 
+static bool is_short_float(qb_dtype dtype) {
+    return dtype == QB_DTYPE_F16 || dtype == QB_DTYPE_BF16;
+}
+
 static qb_desc row_of(const qb_desc *desc) {
     qb_desc row = *desc;
     row.layout = QB_LAYOUT_ROW;
     row.channel_offset = row.channel_total = 0;
-    if (row.dtype == QB_DTYPE_BF16) row.dtype = QB_DTYPE_F32;
+    if (is_short_float(row.dtype)) row.dtype = QB_DTYPE_F32;
     return row;
 }
 
@@ -113,7 +118,7 @@ static qb_status lower_input(trial *t, int32_t i, const void **there) {
     if (k->packed_inputs >> i & 1) return QB_OK;
     void *buffer = QB_NEW(t->cx, new_buffer(t, own));
     copy(&t->in[i], t->data[i], own, buffer);
-    if (own->dtype == QB_DTYPE_BF16) /* what is rounded is rounded for both */
+    if (is_short_float(own->dtype)) /* what is rounded is rounded for both */
         copy(own, buffer, &t->in[i], (void *)(uintptr_t)t->data[i]);
     *there = buffer;
     return QB_OK;
@@ -126,6 +131,18 @@ static const void *packed_of(const trial *t) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* On the host. */
+static qb_status launch(trial *t, const void *const *in, void *out) {
+    const qb_kernel *k = t->step->kernel;
+    void *workspace = QB_NEW(t->cx, qb_arena_alloc(t->cx, t->arena, k->workspace_bytes, 1));
+    const qb_launch launch = {.in = in,
+                              .out = out,
+                              .packed = packed_of(t),
+                              .workspace = k->workspace_bytes ? workspace : NULL,
+                              .workers = t->workers};
+    return k->launch(t->cx, k, &launch);
+}
+
 static qb_status run_kernel(trial *t) {
     const qb_kernel *k = t->step->kernel;
     const qb_problem *p = &k->problem;
@@ -135,16 +152,11 @@ static qb_status run_kernel(trial *t) {
     t->row.out = row_of(&p->out);
     for (int32_t i = 0; i < p->n_in; i++) QB_TRY(lower_input(t, i, &in[i]));
     void *out = QB_NEW(t->cx, new_buffer(t, &p->out));
-    void *workspace = QB_NEW(t->cx, qb_arena_alloc(t->cx, t->arena, k->workspace_bytes, 1));
     QB_TRY_NEW(t->cx, t->result = new_buffer(t, &t->row.out));
     for (int32_t i = 0; i < p->n_in && k->in_place_required; i++)
         if (k->in_place_inputs >> i & 1) out = (void *)(uintptr_t)in[i];
-    const qb_launch launch = {.in = in,
-                              .out = out,
-                              .packed = packed_of(t),
-                              .workspace = k->workspace_bytes ? workspace : NULL,
-                              .workers = t->workers};
-    QB_TRY(k->launch(t->cx, k, &launch));
+    QB_TRY(t->step->on_device ? qb_check_launch(t->cx, t->engine, t->step, in, out)
+                              : launch(t, in, out));
     copy(&p->out, out, &t->row.out, t->result);
     return QB_OK;
 }
@@ -166,9 +178,13 @@ static double code_bound(const trial *t) {
 
 /* Bits behind the point that the step keeps of floats. */
 static int bits_of(const qb_kernel *k) {
-    for (int32_t i = 0; i < k->problem.n_in; i++)
-        if (k->problem.in[i].dtype == QB_DTYPE_BF16) return 8;
-    return k->problem.out.dtype == QB_DTYPE_BF16 ? 8 : 24;
+    int bits = k->problem.tf32 ? 10 : 24;
+    for (int32_t i = 0; i <= k->problem.n_in; i++) {
+        const qb_dtype dtype = i < k->problem.n_in ? k->problem.in[i].dtype : k->problem.out.dtype;
+        if (dtype == QB_DTYPE_BF16) return 8;
+        if (dtype == QB_DTYPE_F16) bits = 10;
+    }
+    return bits;
 }
 
 /* The first result that is too far off, -1. */
@@ -220,7 +236,8 @@ static qb_status check_step(trial *t, const qb_group *group, uint64_t seed, cons
     QB_GO(compare(t, &sample, expected, text));
     const bool same = group && group->kind == t->row.kind && /* else it is one of others' groups */
                       group->rounding.dtype == t->row.rounding.dtype;
-    if (!*text && same) QB_GO(qb_check_fusion(t->cx, t->engine->graph, group, &sample, expected));
+    if (!*text && same && !t->step->on_device)
+        QB_GO(qb_check_fusion(t->cx, t->engine->graph, group, &sample, expected));
 out:
     qb_free(sample.own);
     return status;
@@ -255,7 +272,11 @@ static qb_status deny(check *c, const trial *t, const char *text) {
     qb_timing none = {.seconds = -1};
     char *key;
     QB_TRY(qb_problem_key(c->cx, &step->kernel->problem, t->constant, &key));
-    qb_status status = qb_timings_add(c->cx, c->denied, step->tactic, key, &none);
+    qb_timing before;
+    qb_status status = qb_timings_find(c->denied, step->tactic, key, &before)
+                           ? qb_fail(c->cx, QB_STATUS_INTERNAL,
+                                     "step '%s': %s, and is chosen again", step->name, text)
+                           : qb_timings_add(c->cx, c->denied, step->tactic, key, &none);
     qb_free(key);
     if (status == QB_OK)
         status = qb_grow(c->cx, &c->wrong->item, &c->wrong->capacity, c->wrong->n + 1,
@@ -278,8 +299,8 @@ static double bytes_of(const qb_kernel *k) {
 }
 
 static bool is_checked(const qb_step *step) {
-    return step->kernel && !step->on_device && step->n_out == 1 &&
-           bytes_of(step->kernel) <= most_bytes &&
+    return step->kernel && step->n_out == 1 &&
+           bytes_of(step->kernel) <= (step->on_device ? most_bytes_on_device : most_bytes) &&
            strcmp(step->kernel->tactic->backend, "ref") != 0 &&
            step->kernel->problem.n_in <= QB_MAX_INPUTS;
 }

@@ -18,14 +18,21 @@ typedef struct qb_wrong_steps {
 } qb_wrong_steps;
 void qb_wrong_steps_free(qb_wrong_steps *wrong);
 
-/* Runs steps of the host, each on random data of its own, and holds a sample of what it makes
+/* Runs steps, each on random data of its own, and holds a sample of what it makes
  * against kernels/ref: integers equal or within what the tactic states, floats within the bound of
  * their sums. A wrong tactic is added to `denied` with its problem (as one that does not take it)
  * and to `wrong`; *n counts those of this call. QB_STATUS_INTERNAL when a fused step's reference is
- * not what its nodes compute one by one: no other tactic would help. Steps that the reference has
- * no kernel for, and a device's, are left out. */
+ * not what its nodes compute one by one (steps of the host): no other tactic would help. Steps that
+ * the reference has no kernel for are left out. */
 qb_status qb_check_engine(qb_ctx *cx, const qb_engine *engine, qb_timings *denied,
                           qb_wrong_steps *wrong, int32_t *n);
+
+/* ---- check_device.c ---- */
+
+/* Runs a step of the engine's device on inputs of the host, in the layouts that its kernel takes
+ * (NULL: it reads packed constants, or none); `out` as large as the kernel's result. */
+qb_status qb_check_launch(qb_ctx *cx, const qb_engine *engine, const qb_step *step,
+                          const void *const *in, void *out);
 
 /* ---- check_sample.c ---- */
 

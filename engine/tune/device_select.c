@@ -95,6 +95,9 @@ static qb_status measure(selection *c, const qb_tactic *tactic, const qb_problem
     if (status == QB_OK && !qb_lower_within_limit(c->b, *kernel))
         status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "it wants %zu bytes of workspace",
                          (*kernel)->workspace_bytes);
+    bool denied = false;
+    if (status == QB_OK) status = qb_lower_is_denied(c->b, *kernel, c->wanted->constant, &denied);
+    if (denied) status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "it was found wrong here");
     if (status == QB_OK)
         status = qb_scratch_time(cx, ((const qb_tuning *)c->b->state)->scratch, *kernel, constants,
                                  c->best ? c->best_seconds : 1e30, &timing->seconds);
@@ -133,8 +136,11 @@ static qb_status time_of(selection *c, const qb_tactic *tactic, const qb_problem
     qb_timings *timings = ((const qb_tuning *)b->state)->known->timings;
     QB_FREED char *key = NULL;
     QB_TRY(qb_problem_key(b->cx, candidate, c->wanted->constant, &key));
-    /* a limit of workspace needs the kernel itself */
-    if (b->spec->workspace_limit || !qb_timings_find(timings, tactic->name, key, timing)) {
+    /* a limit of workspace needs the kernel itself, and so does what was found wrong */
+    const bool known = !b->spec->workspace_limit &&
+                       !(b->denied && qb_timings_have(b->denied, tactic->name)) &&
+                       qb_timings_find(timings, tactic->name, key, timing);
+    if (!known) {
         QB_TRY(measure(c, tactic, candidate, kernel, timing));
         QB_TRY(qb_timings_add(b->cx, timings, tactic->name, key, timing));
     }

@@ -28,7 +28,8 @@ struct qb_timings {
     const char *device;
     const char *others; /* other devices' sections, as they were */
     timing *entry;
-    size_t n, capacity, n_loaded;
+    size_t n, capacity;
+    bool changed; /* since it was loaded */
     qb_compiled *compiled;
     int32_t n_compiled; /* of them loaded */
 };
@@ -46,7 +47,7 @@ static qb_hash hash_of(const char *tactic, const char *problem) {
     return qb_hash_bytes(text, a + b + 1);
 }
 
-static const timing *find(const qb_timings *t, const char *tactic, const char *problem) {
+static timing *find(const qb_timings *t, const char *tactic, const char *problem) {
     qb_hash hash = hash_of(tactic, problem);
     for (size_t i = 0; i < t->n; i++)
         if (qb_hash_equal(t->entry[i].hash, hash) && strcmp(t->entry[i].tactic, tactic) == 0 &&
@@ -62,6 +63,12 @@ bool qb_timings_find(const qb_timings *timings, const char *tactic, const char *
     return entry != NULL;
 }
 
+bool qb_timings_have(const qb_timings *timings, const char *tactic) {
+    for (size_t i = 0; i < timings->n; i++)
+        if (strcmp(timings->entry[i].tactic, tactic) == 0) return true;
+    return false;
+}
+
 /* Through the file's text, so that a build with the file sees what the build that wrote it saw. */
 static double rounded(double seconds) {
     char text[64];
@@ -72,6 +79,12 @@ static double rounded(double seconds) {
 qb_status qb_timings_add(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
                          qb_timing *value) {
     value->seconds = rounded(value->seconds);
+    timings->changed = true;
+    timing *before = find(timings, tactic, problem);
+    if (before) {
+        before->value = *value;
+        return QB_OK;
+    }
     QB_TRY(
         qb_grow(cx, &timings->entry, &timings->capacity, timings->n + 1, sizeof *timings->entry));
     timing added = {.tactic = qb_arena_strdup(cx, timings->arena, tactic),
@@ -178,7 +191,7 @@ static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) 
     if (others.failed) return qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", name);
     t->others = qb_arena_strdup(cx, t->arena, others.data ? others.data : "");
     if (!t->others) return cx->code;
-    t->n_loaded = t->n;
+    t->changed = false;
     t->n_compiled = qb_compiled_count(t->compiled);
     return QB_OK;
 }
@@ -243,8 +256,7 @@ qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text) {
 }
 
 qb_status qb_timings_save(qb_ctx *cx, const qb_timings *timings, const char *path) {
-    if (timings->n == timings->n_loaded &&
-        qb_compiled_count(timings->compiled) == timings->n_compiled)
+    if (!timings->changed && qb_compiled_count(timings->compiled) == timings->n_compiled)
         return QB_OK;
     QB_FREED char *text = NULL;
     QB_TRY(qb_timings_text(cx, timings, &text));

@@ -13,7 +13,7 @@ typedef struct qb_tuning_state {
     qb_timings *timings;   /* NULL until a device is open, or where nothing is timed */
     qb_compiled *compiled; /* instead, where a plan is realized that was tuned before; NULL */
     const char *cache;     /* the file that they are kept in; NULL: none */
-    qb_timings *denied;    /* the host's tactics that are wrong; NULL: nothing is checked */
+    qb_timings *denied;    /* tactics that are wrong; NULL: nothing is checked */
 } qb_tuning_state;
 
 /* Of one lowering that makes rows: b->state. */

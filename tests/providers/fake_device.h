@@ -29,8 +29,10 @@ extern qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 /* Seconds of a launch by the device's clock; `alone`: on the same output as the launch before it.
  * For one thread at a time. NULL: all takes a time that is never the same twice. */
 extern double (*fake_device_seconds)(const char *tactic, bool alone);
-/* Is there another tactic for convolutions, "cuda.fake_conv_dependent"; and for NHWC alone? */
-extern bool fake_device_has_dependent_launch, fake_device_dependent_is_nhwc;
+/* Is there another tactic for convolutions, "cuda.fake_conv_dependent"; for NHWC alone; and wrong,
+ * as a planted tactic's results are? */
+extern bool fake_device_has_dependent_launch, fake_device_dependent_is_nhwc,
+    fake_device_dependent_is_wrong;
 
 /* Scratch that its convolutions of odd width want, as a library's do at some sizes. */
 extern size_t fake_device_odd_scratch;

@@ -88,6 +88,49 @@ static void wrong_tactics_are_left_out(void **state) {
     fake_planted_tactic = PLANTED_NONE;
 }
 
+static double dependent_is_fast(const char *tactic, bool alone) {
+    (void)alone;
+    return strcmp(tactic, "cuda.fake_conv_dependent") == 0 ? 1e-6 : 1e-3;
+}
+
+/* In all types that it computes in; the other tactics of the device stay, and the timing cache
+ * remembers. */
+static void wrong_tactics_of_a_device_are_left_out(void **state) {
+    (void)state;
+    char folder[QB_TEST_PATH], cache[QB_TEST_PATH];
+    qb_test_temp_dir(folder);
+    qb_test_join(cache, folder, "timing.cache");
+    fake_device_has_dependent_launch = fake_device_dependent_is_wrong = true;
+    fake_device_seconds = dependent_is_fast;
+    for (int form = 0; form < 3; form++) {
+        qb_ctx cx;
+        qb_engine *engine;
+        qb_ctx_init(&cx);
+        qb_graph *graph = make_network(form == 2);
+        qb_build_spec spec = {.threads = 1,
+                              .backends = "cuda,cpu",
+                              .timing_cache = cache,
+                              .float_type = form == 1 ? QB_DTYPE_F16 : QB_DTYPE_F32};
+        assert_ok(&cx, qb_engine_build(&cx, graph, &spec, &engine));
+        assert_true(steps_with(engine, "cuda.fake_conv_dependent", NULL) > 0); /* nobody looked */
+        qb_engine_free(engine);
+        spec.check = true;
+        assert_ok(&cx, qb_engine_build(&cx, graph, &spec, &engine));
+        assert_int_equal(steps_with(engine, "cuda.fake_conv_dependent", NULL), 0);
+        assert_true(steps_with(engine, "cuda.fake_conv", NULL) > 0);
+        assert_true(steps_with(engine, NULL, "tactic cuda.fake_conv_dependent is wrong here: ") >
+                    0);
+        qb_engine_free(engine);
+        spec.check = false;
+        assert_ok(&cx, qb_engine_build(&cx, graph, &spec, &engine));
+        assert_int_equal(steps_with(engine, "cuda.fake_conv_dependent", NULL), 0);
+        qb_engine_free(engine);
+        qb_graph_free(graph);
+    }
+    fake_device_has_dependent_launch = fake_device_dependent_is_wrong = false;
+    fake_device_seconds = NULL;
+}
+
 /* The next build with the cache does not try them. */
 static void the_timing_cache_remembers(void **state) {
     (void)state;
@@ -213,6 +256,7 @@ static void small_tables_are_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_tactics_are_left_out),
+        cmocka_unit_test(wrong_tactics_of_a_device_are_left_out),
         cmocka_unit_test(the_timing_cache_remembers),
         cmocka_unit_test(wrong_fusions_are_named),
         cmocka_unit_test(right_engines_pass),

@@ -21,7 +21,7 @@ static int launches;
 static double seconds(const char *tactic, bool alone) {
     launches++;
     if (strcmp(tactic, "cuda.fake_conv") == 0) return 10e-6;
-    if (strcmp(tactic, "cuda.fake_conv_early") == 0) return alone ? 11e-6 : dependent_in_a_run;
+    if (strcmp(tactic, "cuda.fake_conv_dependent") == 0) return alone ? 11e-6 : dependent_in_a_run;
     return 1e-6;
 }
 
@@ -97,7 +97,7 @@ static int32_t count_dependent(const qb_engine *engine) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info step;
         qb_engine_step(engine, s, &step);
-        const bool early = strcmp(step.tactic, "cuda.fake_conv_early") == 0;
+        const bool early = strcmp(step.tactic, "cuda.fake_conv_dependent") == 0;
         assert_int_equal(early, step.tactic_reason != NULL);
         if (!early) continue;
         assert_non_null(strstr(step.tactic_reason, "0.0"));
@@ -198,7 +198,7 @@ static void ranges_of_shapes_follow(void **state) {
         for (int32_t s = 0; s < qb_engine_n_steps(plan); s++) {
             qb_step_info step;
             qb_engine_step(plan, s, &step);
-            n += strcmp(step.tactic, "cuda.fake_conv_early") == 0;
+            n += strcmp(step.tactic, "cuda.fake_conv_dependent") == 0;
         }
         assert_int_equal(n, CONVS);
         qb_engine_release(plan);
@@ -210,7 +210,7 @@ static void ranges_of_shapes_follow(void **state) {
 /* What is far behind alone, or whose gain nobody could measure, is not tried. */
 static double far_behind(const char *tactic, bool alone) {
     launches++;
-    if (strcmp(tactic, "cuda.fake_conv_early") == 0) return alone ? 15e-6 : 1e-6;
+    if (strcmp(tactic, "cuda.fake_conv_dependent") == 0) return alone ? 15e-6 : 1e-6;
     return 10e-6;
 }
 
@@ -233,7 +233,7 @@ static double reorder_seconds;
 static double in_another_layout(const char *tactic, bool alone) {
     (void)alone;
     if (strcmp(tactic, "cuda.fake_copy") == 0) return reorder_seconds;
-    return strcmp(tactic, "cuda.fake_conv_early") == 0 ? 5e-6 : 10e-6;
+    return strcmp(tactic, "cuda.fake_conv_dependent") == 0 ? 5e-6 : 10e-6;
 }
 
 static int32_t count(const qb_engine *engine, const char *tactic) {
@@ -261,7 +261,7 @@ static void reorders_count(void **state) {
     qb_engine_free(engine);
     reorder_seconds = cheap;
     engine = build(&f, &(qb_build_spec){0});
-    assert_int_equal(count(engine, "cuda.fake_conv_early"), CONVS);
+    assert_int_equal(count(engine, "cuda.fake_conv_dependent"), CONVS);
     run(&f, engine, second);
     assert_memory_equal(first, second, sizeof first);
     qb_engine_free(engine);
