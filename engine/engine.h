@@ -105,6 +105,9 @@ qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inp
 /* Of output i in the last run: less than the engine says where the size came with the data
  * (NonMaxSuppression and what is made of it); behind it the caller's memory holds zeros. */
 qb_shape qb_context_output_shape(const qb_context *context, int32_t i);
+/* Seconds of the last run that nodes took which run behind all steps, for their sizes come with the
+ * data; 0 where there are none. */
+double qb_context_late_seconds(const qb_context *context);
 /* Runs and adds each step's seconds to seconds[n_steps]. On a device each recorded part runs
  * several times, and the marks between steps, which cost time themselves, are taken off: the steps'
  * times are made to add up to those of the parts. */

@@ -258,6 +258,7 @@ static qb_status profile_run(qb_ctx *cx, qb_context *context, const void *const 
     memset(one, 0, n_steps * sizeof *one);
     QB_TRY(qb_check_cancel(cx));
     QB_TRY(qb_context_profile_raw(cx, context, inputs, outputs, one, &to->raw));
+    to->late += qb_context_late_seconds(context);
     for (size_t s = 0; s < n_steps; s++) to->seconds[s * (size_t)to->runs + (size_t)run] = one[s];
     return QB_OK;
 }

@@ -451,12 +451,14 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
     QB_TRY_NEW(cx, row->step = qb_alloc(cx, (size_t)n, sizeof *row->step));
     int64_t runs = 0;
     const double start = qb_now();
-    while (runs < PROFILES_MAX && (!runs || qb_now() - start < budget))
+    double all = 0, late = 0; /* of steps; of nodes behind them */
+    while (runs < PROFILES_MAX && (!runs || qb_now() - start < budget)) {
         QB_TRY(qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output,
                                   seconds + runs++ * n));
-    double all = 0;
+        late += qb_context_late_seconds(t->context);
+    }
     for (int32_t s = 0; s < n; s++) all += median_of(seconds, runs, n, s);
-    const double ms = scale_of(t->engine, all, row->latency.median);
+    const double ms = scale_of(t->engine, all + late / (double)runs, row->latency.median);
     if (all > 0) row->time = (qb_time_shares){0};
     for (int32_t s = 0; s < n; s++) {
         qb_step_info info;

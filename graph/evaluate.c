@@ -20,8 +20,9 @@ qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t id, const qb_tensor 
     return QB_OK;
 }
 
+/* `made`: the first output's data, NULL where they are not known yet. */
 static qb_status take_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, size_t most,
-                              qb_tensor *in, qb_tensor *out) {
+                              void *made, qb_tensor *in, qb_tensor *out) {
     for (int32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] < 0) continue;
         const qb_value *value = &graph->values[node->in[i]];
@@ -40,8 +41,10 @@ static qb_status take_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, 
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                            "output '%s' would take %zu bytes, the limit is %zu", value->name,
                            value->bytes, most);
-        value->data = out[i].data = qb_arena_alloc(cx, graph->arena, value->bytes + 1, 1);
-        if (!out[i].data) return cx->code;
+        out[i].data = i == 0 ? made : NULL;
+        if (!out[i].data)
+            QB_TRY_NEW(cx, out[i].data = qb_arena_alloc(cx, graph->arena, value->bytes + 1, 1));
+        value->data = out[i].data;
     }
     return QB_OK;
 }
@@ -50,14 +53,15 @@ static qb_status take_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, 
 static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index, size_t most,
                                const qb_node_runner *runner) {
     const qb_node *node = &graph->nodes[index];
-    QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index}));
+    void *made = NULL;
+    QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index, &made}));
     int32_t n = node->n_in + node->n_out;
     QB_FREED qb_tensor *tensors = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *tensors));
     qb_tensor *out = tensors + node->n_in;
     bool done = false;
-    QB_TRY(take_tensors(cx, graph, node, most, tensors, out));
+    QB_TRY(take_tensors(cx, graph, node, most, made, tensors, out));
     if (runner) QB_TRY(runner->run(cx, runner->user, graph, index, tensors, out, &done));
-    if (!done) QB_TRY(node->op->eval(cx, node, tensors, out));
+    if (!done && !made) QB_TRY(node->op->eval(cx, node, tensors, out));
     return QB_OK;
 }
 
@@ -294,7 +298,7 @@ static bool is_open(const qb_graph *graph, const qb_node *node) {
 
 static qb_status bound_node(qb_ctx *cx, qb_graph *tail, int32_t index) {
     const qb_node *node = &tail->nodes[index];
-    const qb_infer_args args = {tail, index};
+    const qb_infer_args args = {.graph = tail, .node = index};
     QB_TRY(infer_largest(cx, tail, index));
     if (is_open(tail, node)) return QB_OK;
     if (node->op->bound) return node->op->bound(cx, &args);

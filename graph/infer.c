@@ -79,7 +79,7 @@ qb_status qb_infer_node(qb_ctx *cx, qb_graph *graph, int32_t node) {
         value->dtype = QB_DTYPE_NONE;
         value->shape = (qb_shape){.rank = -1};
     }
-    qb_infer_args args = {graph, node};
+    qb_infer_args args = {.graph = graph, .node = node};
     qb_status status = it.op->infer(cx, &args);
     if (status == QB_OK) status = check_outputs(cx, graph, &it);
     if (status == QB_OK) status = qb_sizes_infer(cx, graph, node);

@@ -113,6 +113,8 @@ typedef struct qb_op_kernel {
 typedef struct qb_infer_args {
     qb_graph *graph;
     int32_t node;
+    void **result; /* while nodes are evaluated: where one whose size follows from its result leaves
+                      it, in the graph's arena; NULL elsewhere */
 } qb_infer_args;
 
 #define QB_TYPES_FLOATS "f16, bf16, f32, f64"

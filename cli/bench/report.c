@@ -245,6 +245,7 @@ static double scale_of(const qb_engine *engine, qb_bench_steps *p, double median
         qb_sort_doubles(step, (size_t)p->runs);
         *all += 1e3 * qb_median(step, p->runs);
     }
+    if (p->runs > 0) *all += 1e3 * p->late / (double)p->runs;
     return qb_engine_device(engine) || isnan(median_ms) || !(*all > 0) ? 1 : median_ms / *all;
 }
 
@@ -266,7 +267,7 @@ static json_t *profile_head(const qb_engine *engine, const qb_bench_steps *p, do
 
 json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p, double median_ms) {
     const int32_t n = qb_engine_n_steps(engine);
-    const double total = sum_of(p->seconds, n * p->runs);
+    const double total = sum_of(p->seconds, n * p->runs) + p->late;
     double all;
     const double ms = 1e3 * scale_of(engine, p, median_ms, &all);
     json_t *list = json_pack("[o]", profile_head(engine, p, all));
@@ -283,6 +284,12 @@ json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p, double
             json_object_set_new(row, "rawMs", json_real(p->raw.step[i] * 1e3 / (double)p->runs));
         json_array_append_new(list, row);
     }
+    if (p->late > 0)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name",
+                            "all nodes whose sizes come with the data", "tactic", "node", "timeMs",
+                            p->late * ms, "averageMs", p->late * ms / (double)p->runs, "medianMs",
+                            p->late * ms / (double)p->runs, "percentage", 100 * p->late / total));
     return list;
 }
 

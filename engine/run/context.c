@@ -277,9 +277,13 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
                                        : run_part(cx, c, seconds, observe, user);
     }
     qb_use_threads(before);
+    const double start = c->tail ? qb_now() : 0;
     if (status == QB_OK && c->tail) status = qb_tail_run_nodes(cx, c->tail, inputs, outputs);
+    if (c->tail) c->tail->seconds = qb_now() - start;
     return status;
 }
+
+double qb_context_late_seconds(const qb_context *c) { return c->tail ? c->tail->seconds : 0; }
 
 qb_shape qb_context_output_shape(const qb_context *c, int32_t i) {
     return c->tail ? c->tail->shape[i] : c->engine->outputs[i].desc.shape;

@@ -128,19 +128,19 @@ qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **
     return QB_OK;
 }
 
-/* The tail's inputs are constants of this run. */
-static qb_status fix_inputs(qb_ctx *cx, const qb_tail_run *r, const void *const *inputs,
-                            qb_graph *graph) {
+/* The tail's inputs are constants of this run, where they lie. */
+static void fix_inputs(const qb_tail_run *r, const void *const *inputs, qb_graph *graph) {
     const struct qb_tail *t = r->engine->tail;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const int32_t from = t->input[i];
         const qb_desc *desc =
             from >= 0 ? &r->engine->outputs[from].desc : &r->engine->inputs[-1 - from].desc;
-        const void *data = from >= 0 ? r->head[from] : inputs[-1 - from];
-        const qb_tensor tensor = qb_tensor_of(desc->dtype, desc->shape, (void *)(uintptr_t)data);
-        QB_TRY(qb_graph_fix(cx, graph, graph->inputs[i], &tensor));
+        qb_value *value = &graph->values[graph->inputs[i]];
+        value->dtype = desc->dtype;
+        value->shape = desc->shape;
+        value->bytes = qb_desc_bytes(desc);
+        value->data = from >= 0 ? r->head[from] : inputs[-1 - from];
     }
-    return QB_OK;
 }
 
 static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const qb_graph *graph,
@@ -170,8 +170,8 @@ qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *input
     const qb_node_runner runner = {qb_tail_run_node, r->engine->tail->nodes};
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->parts.graph, &graph));
-    qb_status status = fix_inputs(cx, r, inputs, graph);
-    if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX, &runner);
+    fix_inputs(r, inputs, graph);
+    qb_status status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX, &runner);
     for (int32_t i = 0; i < r->engine->tail->parts.n_outputs && status == QB_OK; i++)
         status = give_output(cx, r, i, graph, outputs ? outputs[i] : NULL);
     return status;

@@ -35,6 +35,7 @@ typedef struct qb_tail_run {
     const qb_engine *engine;
     void **head;     /* [n_outputs of the head] */
     qb_shape *shape; /* of each output of the last run */
+    double seconds;  /* that its nodes took */
 } qb_tail_run;
 qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out);
 void qb_tail_run_free(qb_tail_run *run); /* accepts NULL */

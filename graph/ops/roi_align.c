@@ -2,6 +2,7 @@
  * is read from the feature map by bilinear interpolation. */
 #include <math.h>
 
+#include "base/vector_loop.h"
 #include "ops_internal.h"
 
 typedef struct roi_attrs {
@@ -129,6 +130,50 @@ static qb_status place_samples(qb_ctx *cx, const side *s, int64_t bins, line *ou
     return QB_OK;
 }
 
+/* Feature maps with channels last, row by row as regions need them: a point is read for all
+ * channels at once. */
+typedef struct maps {
+    const float *planes;
+    int64_t channels, height, width;
+    float *rows;
+    bool *there; /* [images x height] */
+} maps;
+
+QB_LOOP(spread, (const float *from, int64_t n, int64_t step, float *to), (from, n, step, to)) {
+    for (int64_t i = 0; i < n; i++) to[i * step] = from[i];
+}
+
+static const float *row_at(const maps *m, int64_t image, int64_t y) {
+    const int64_t row = image * m->height + y;
+    float *to = m->rows + row * m->width * m->channels;
+    if (m->there[row]) return to;
+    const float *from = m->planes + (image * m->channels * m->height + y) * m->width;
+    for (int64_t c = 0; c < m->channels; c++)
+        spread(from + c * m->height * m->width, m->width, m->channels, to + c);
+    m->there[row] = true;
+    return to;
+}
+
+/* What the four pixels around a point add to each channel, one after the other. */
+QB_LOOP(add_corners, (const float *const x[4], const double w[4], int64_t n, double *sum),
+        (x, w, n, sum)) {
+    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];
+    for (int64_t i = 0; i < n; i++) {
+        double v = sum[i] + w[0] * (double)a[i];
+        v += w[1] * (double)b[i];
+        v += w[2] * (double)c[i];
+        sum[i] = v + w[3] * (double)d[i];
+    }
+}
+
+/* As fmax: a NaN is nothing beside a number. */
+QB_LOOP(take_largest, (const float *x, double w, int64_t n, double *most), (x, w, n, most)) {
+    for (int64_t i = 0; i < n; i++) {
+        const double v = w * (double)x[i], before = most[i];
+        most[i] = v > before || before != before ? v : before;
+    }
+}
+
 /* A bin: its samples' rows and columns. `points`: how many it has, those outside included. */
 typedef struct bin {
     const pair *v, *h;
@@ -136,88 +181,76 @@ typedef struct bin {
     double points;
 } bin;
 
-static void corners(const float *x, int64_t width, const pair *v, const pair *h, double out[4]) {
-    const float *low = x + v->low * width, *high = x + v->high * width;
-    out[0] = (1.0 - v->part) * (1.0 - h->part) * (double)low[h->low];
-    out[1] = (1.0 - v->part) * h->part * (double)low[h->high];
-    out[2] = v->part * (1.0 - h->part) * (double)high[h->low];
-    out[3] = v->part * h->part * (double)high[h->high];
-}
-
-static double mean_of(const float *x, int64_t width, const bin *b) {
-    double sum = 0.0, corner[4];
-    for (int64_t i = 0; i < b->n_v; i++)
-        for (int64_t k = 0; k < b->n_h; k++) {
-            corners(x, width, &b->v[i], &b->h[k], corner);
-            for (int32_t c = 0; c < 4; c++) sum += corner[c];
-        }
-    return b->points > 1.0 ? sum / b->points : sum;
-}
-
-/* The largest is taken over the weighted corners, not over the interpolated points: so the
- * standard's implementations have it. Points outside read 0. */
-static double largest_of(const float *x, int64_t width, const bin *b) {
+/* The mean of the points; or the largest of the weighted corners, not of the interpolated points:
+ * so the standard's implementations have it. Points outside read 0. */
+static void pool_bin(const maps *m, int64_t image, const bin *b, bool max, double *sum) {
     const bool all = (double)b->n_v * (double)b->n_h == b->points;
-    double most = all && b->points > 0.0 ? -INFINITY : 0.0, corner[4];
-    for (int64_t i = 0; i < b->n_v; i++)
+    for (int64_t c = 0; c < m->channels; c++)
+        sum[c] = max && all && b->points > 0.0 ? -INFINITY : 0.0;
+    for (int64_t i = 0; i < b->n_v; i++) {
+        const float *low = row_at(m, image, b->v[i].low), *high = row_at(m, image, b->v[i].high);
+        const double v = b->v[i].part;
         for (int64_t k = 0; k < b->n_h; k++) {
-            corners(x, width, &b->v[i], &b->h[k], corner);
-            for (int32_t c = 0; c < 4; c++) most = fmax(most, corner[c]);
+            const int64_t left = b->h[k].low * m->channels, right = b->h[k].high * m->channels;
+            const double h = b->h[k].part;
+            const float *const x[4] = {low + left, low + right, high + left, high + right};
+            const double w[4] = {(1.0 - v) * (1.0 - h), (1.0 - v) * h, v * (1.0 - h), v * h};
+            if (!max) add_corners(x, w, m->channels, sum);
+            for (int32_t c = 0; c < 4 && max; c++) take_largest(x[c], w[c], m->channels, sum);
         }
-    return most;
+    }
+    for (int64_t c = 0; c < m->channels && !max && b->points > 1.0; c++) sum[c] /= b->points;
 }
 
-/* All bins of one channel. */
-static void pool_channel(const float *x, int64_t width, const line l[2], const int64_t bins[2],
-                         double points, bool max, float *to) {
-    for (int64_t i = 0, v = 0; i < bins[0]; v = l[0].end[i++])
-        for (int64_t k = 0, h = 0; k < bins[1]; h = l[1].end[k++]) {
-            const bin b = {l[0].at + v, l[1].at + h, l[0].end[i] - v, l[1].end[k] - h, points};
-            *to++ = (float)(max ? largest_of : mean_of)(x, width, &b);
-        }
-}
-
-static qb_status pool_region(qb_ctx *cx, const roi_attrs *attrs, const float *roi,
-                             const qb_tensor *in, int64_t sample, line l[2], const qb_tensor *out,
+static qb_status pool_region(qb_ctx *cx, const roi_attrs *attrs, const float *roi, const maps *m,
+                             int64_t image, line l[2], const int64_t bins[2], double *sum,
                              float *to) {
-    const qb_shape *x = &in->desc.shape, *y = &out->desc.shape;
-    const int64_t plane = x->dim[2] * x->dim[3], channels = x->dim[1];
-    const int64_t bins[2] = {y->dim[2], y->dim[3]};
-    const float *from = (const float *)in->data + sample * channels * plane;
     const bool max = is(attrs->mode, "max");
-    const side s[2] = {side_of(attrs, roi[1], roi[3], bins[0], x->dim[2]),
-                       side_of(attrs, roi[0], roi[2], bins[1], x->dim[3])};
-    if (plane == 0) {
-        memset(to, 0, (size_t)(channels * bins[0] * bins[1]) * sizeof *to);
+    const side s[2] = {side_of(attrs, roi[1], roi[3], bins[0], m->height),
+                       side_of(attrs, roi[0], roi[2], bins[1], m->width)};
+    if (m->height * m->width == 0) {
+        memset(to, 0, (size_t)(m->channels * bins[0] * bins[1]) * sizeof *to);
         return QB_OK;
     }
     for (int32_t d = 0; d < 2; d++) QB_TRY(place_samples(cx, &s[d], bins[d], &l[d]));
     const double points = s[0].samples * s[1].samples;
-    for (int64_t c = 0; c < channels; c++)
-        pool_channel(from + c * plane, x->dim[3], l, bins, points, max, to + c * bins[0] * bins[1]);
+    for (int64_t i = 0, v = 0; i < bins[0]; v = l[0].end[i++])
+        for (int64_t k = 0, h = 0; k < bins[1]; h = l[1].end[k++], to++) {
+            const bin b = {l[0].at + v, l[1].at + h, l[0].end[i] - v, l[1].end[k] - h, points};
+            pool_bin(m, image, &b, max, sum);
+            for (int64_t c = 0; c < m->channels; c++) to[c * bins[0] * bins[1]] = (float)sum[c];
+        }
+    return QB_OK;
+}
+
+static qb_status pool_regions(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                              const qb_shape *out, const maps *m, line l[2], float *to) {
+    const int64_t bins[2] = {out->dim[2], out->dim[3]}, each = m->channels * bins[0] * bins[1];
+    QB_FREED double *sum = QB_NEW(cx, qb_alloc(cx, (size_t)m->channels, sizeof *sum));
+    for (int32_t d = 0; d < 2; d++)
+        QB_TRY_NEW(cx, l[d].end = qb_alloc(cx, (size_t)bins[d], sizeof *l[d].end));
+    for (int64_t r = 0; r < out->dim[0]; r++) {
+        int64_t image;
+        QB_TRY_WRAP(cx, qb_eval_index(cx, &in[2], r, in[0].desc.shape.dim[0], &image),
+                    "batch_indices");
+        QB_TRY(pool_region(cx, node->attrs, (const float *)in[1].data + r * 4, m, image, l, bins,
+                           sum, to + r * each));
+    }
     return QB_OK;
 }
 
 static qb_status eval_roi(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     QB_EVAL_IN_F32(eval_roi);
-    const qb_shape *x = &in[0].desc.shape, *y = &out[0].desc.shape;
-    const int64_t each = x->dim[1] * y->dim[2] * y->dim[3];
+    const qb_shape *x = &in[0].desc.shape;
     line l[2] = {0};
+    maps m = {.planes = in[0].data, .channels = x->dim[1], .height = x->dim[2], .width = x->dim[3]};
     qb_status status = QB_OK;
-    for (int32_t d = 0; d < 2; d++)
-        QB_GO_NEW(cx, l[d].end = qb_alloc(cx, (size_t)y->dim[2 + d], sizeof *l[d].end));
-    for (int64_t r = 0; r < y->dim[0]; r++) {
-        int64_t sample;
-        status = qb_eval_index(cx, &in[2], r, x->dim[0], &sample);
-        if (status != QB_OK) QB_GO(qb_wrap(cx, "batch_indices"));
-        QB_GO(pool_region(cx, node->attrs, (const float *)in[1].data + r * 4, &in[0], sample, l,
-                          &out[0], (float *)out[0].data + r * each));
-    }
+    QB_GO_NEW(cx, m.there = qb_alloc(cx, (size_t)(x->dim[0] * m.height), sizeof *m.there));
+    QB_GO_NEW(cx, m.rows = qb_alloc(cx, (size_t)qb_shape_count(x), sizeof *m.rows));
+    status = pool_regions(cx, node, in, &out[0].desc.shape, &m, l, out[0].data);
 out:
-    for (int32_t d = 0; d < 2; d++) {
-        qb_free(l[d].at);
-        qb_free(l[d].end);
-    }
+    for (int32_t d = 0; d < 2; d++) QB_FREE_ALL(l[d].at, l[d].end);
+    QB_FREE_ALL(m.there, m.rows);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* TopK, and operators whose output shape depends on values: NonZero, NonMaxSuppression. */
 #include <math.h>
 
+#include "base/vector_loop.h"
 #include "ops_internal.h"
 
 /* --- sorting --------------------------------------------------------------------------------- */
@@ -217,21 +218,24 @@ static void append_box(box_lines *lines, const float low[2], const float high[2]
 #define BOXES_AT_ONCE 64
 
 /* Does the box overlap one of boxes from..end? */
-static bool overlaps_some(const box_lines *b, int64_t from, int64_t end, const float low[2],
-                          const float high[2], float area, float iou) {
-    int some = 0;
+QB_LOOP(overlap,
+        (const box_lines *b, int64_t from, int64_t end, const float *low, const float *high,
+         float area, float iou, int *some),
+        (b, from, end, low, high, area, iou, some)) {
+    const float *top = b->low[0], *left = b->low[1], *bottom = b->high[0], *right = b->high[1];
+    const float *areas = b->area;
+    const float low0 = low[0], low1 = low[1], high0 = high[0], high1 = high[1];
+    int any = 0;
     for (int64_t k = from; k < end; k++) {
-        float shared = 1.0f;
-        for (int32_t d = 0; d < 2; d++) {
-            const float right = high[d] < b->high[d][k] ? high[d] : b->high[d][k];
-            const float left = low[d] > b->low[d][k] ? low[d] : b->low[d][k];
-            const float length = right - left;
-            shared *= length > 0.0f ? length : 0.0f;
-        }
-        const float both = area + b->area[k] - shared;
-        some |= (both > 0.0f) & (shared / both > iou);
+        const float height =
+            (high0 < bottom[k] ? high0 : bottom[k]) - (low0 > top[k] ? low0 : top[k]);
+        const float width =
+            (high1 < right[k] ? high1 : right[k]) - (low1 > left[k] ? low1 : left[k]);
+        const float shared = (height > 0.0f ? height : 0.0f) * (width > 0.0f ? width : 0.0f);
+        const float both = area + areas[k] - shared;
+        any |= (both > 0.0f) & (shared / both > iou);
     }
-    return some != 0;
+    *some = any;
 }
 
 /* Keeps the box unless it overlaps one that is kept. */
@@ -241,16 +245,24 @@ static bool keep_box(const nms *s, const float *box, box_lines *kept) {
     const float area = (high[0] - low[0]) * (high[1] - low[1]);
     for (int64_t k = 0; k < kept->n; k += BOXES_AT_ONCE) {
         const int64_t end = k + BOXES_AT_ONCE < kept->n ? k + BOXES_AT_ONCE : kept->n;
-        if (overlaps_some(kept, k, end, low, high, area, s->iou)) return false;
+        int some;
+        overlap(kept, k, end, low, high, area, s->iou, &some);
+        if (some) return false;
     }
     append_box(kept, low, high, area);
     return true;
 }
 
-/* Best first, every box that overlaps none chosen before. Writes (batch, class, box) unless `out`
- * is NULL and returns how many there are; `index` has room for 2 n, `kept` for n. */
-static int64_t select_boxes(const nms *s, int64_t *index, box_lines *kept, int64_t *out) {
-    int64_t found = 0;
+/* Batch, class and number of each box that was chosen. */
+typedef struct selection {
+    int64_t (*box)[3];
+    size_t n, capacity;
+} selection;
+
+/* Best first, every box that overlaps none chosen before; `index` has room for 2 n, `kept` for n.
+ */
+static qb_status select_boxes(qb_ctx *cx, const nms *s, int64_t *index, box_lines *kept,
+                              selection *out) {
     for (int64_t line = 0; line < s->batch * s->classes; line++) {
         order o = {QB_DTYPE_F32, s->scores, line * s->n, 1, true};
         const float *boxes = s->boxes + line / s->classes * s->n * 4;
@@ -261,15 +273,14 @@ static int64_t select_boxes(const nms *s, int64_t *index, box_lines *kept, int64
         qb_sort_indices(&o, before, index, index + s->n, candidates);
         for (int64_t i = 0; i < candidates && kept->n < s->most; i++) {
             if (!keep_box(s, boxes + index[i] * 4, kept)) continue;
-            if (out) {
-                out[found * 3] = line / s->classes;
-                out[found * 3 + 1] = line % s->classes;
-                out[found * 3 + 2] = index[i];
-            }
-            found++;
+            QB_TRY(qb_grow(cx, &out->box, &out->capacity, out->n + 1, sizeof *out->box));
+            int64_t *box = out->box[out->n++];
+            box[0] = line / s->classes;
+            box[1] = line % s->classes;
+            box[2] = index[i];
         }
     }
-    return found;
+    return QB_OK;
 }
 
 /* `given[i]` says whether in[i] is there. */
@@ -303,20 +314,17 @@ static qb_status nms_of(qb_ctx *cx, const nms_attrs *attrs, const qb_tensor *in,
     return QB_OK;
 }
 
+/* The caller frees out->box, also on failure. */
 static qb_status run_nms(qb_ctx *cx, const nms_attrs *attrs, const qb_tensor *in, const bool *given,
-                         int64_t *out, int64_t *found) {
+                         selection *out) {
     nms s;
     QB_TRY(nms_of(cx, attrs, in, given, &s));
-    int64_t *index = qb_temp_take(cx, (size_t)s.n * 2, sizeof *index);
+    QB_RELEASED(qb_temp_give_at) int64_t *index = qb_temp_take(cx, (size_t)s.n * 2, sizeof *index);
+    QB_RELEASED(qb_temp_give_at)
     float *lines = index ? qb_temp_take(cx, (size_t)s.n * 5, sizeof *lines) : NULL;
-    if (lines) {
-        box_lines kept = {
-            {lines, lines + s.n}, {lines + 2 * s.n, lines + 3 * s.n}, lines + 4 * s.n, 0};
-        *found = select_boxes(&s, index, &kept, out);
-        qb_temp_give(lines);
-    }
-    if (index) qb_temp_give(index);
-    return lines ? QB_OK : cx->code;
+    if (!lines) return cx->code;
+    box_lines kept = {{lines, lines + s.n}, {lines + 2 * s.n, lines + 3 * s.n}, lines + 4 * s.n, 0};
+    return select_boxes(cx, &s, index, &kept, out);
 }
 
 /* Pairs of boxes to compare, of those above the score; 2^31 take a second or so. */
@@ -349,6 +357,22 @@ static qb_status bound_nms(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
 }
 
+/* Counting takes as long as choosing: the boxes are kept for whoever evaluates the node. */
+static qb_status count_boxes(qb_ctx *cx, const qb_infer_args *args, const qb_tensor *in,
+                             const bool *given, int64_t *count) {
+    selection found = {0};
+    qb_status status = run_nms(cx, qb_infer_at(args)->attrs, in, given, &found);
+    *count = (int64_t)found.n;
+    if (status == QB_OK && args->result) {
+        const size_t bytes = found.n * sizeof *found.box;
+        *args->result = qb_arena_alloc(cx, args->graph->arena, bytes + 1, 1);
+        if (*args->result && bytes > 0) memcpy(*args->result, found.box, bytes);
+        if (!*args->result) status = cx->code;
+    }
+    qb_free(found.box);
+    return status;
+}
+
 static qb_status infer_nms(qb_ctx *cx, const qb_infer_args *args) {
     qb_shape out = {.rank = 2, .dim = {QB_DIM_UNKNOWN, 3}};
     qb_tensor in[5] = {0};
@@ -360,15 +384,18 @@ static qb_status infer_nms(qb_ctx *cx, const qb_infer_args *args) {
         if (given[i]) known = qb_infer_const(args, i, &in[i]) && known;
     }
     if (known) known = pairs_of(qb_infer_at(args)->attrs, in, given) <= 0x1p31;
-    if (known) QB_TRY(run_nms(cx, qb_infer_at(args)->attrs, in, given, NULL, &out.dim[0]));
+    if (known) QB_TRY(count_boxes(cx, args, in, given, &out.dim[0]));
     return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
 }
 
 static qb_status eval_nms(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    int64_t found;
+    selection found = {0};
     bool given[5];
     for (int32_t i = 0; i < 5; i++) given[i] = qb_eval_has(node, in, i);
-    return run_nms(cx, node->attrs, in, given, out[0].data, &found);
+    const qb_status status = run_nms(cx, node->attrs, in, given, &found);
+    if (status == QB_OK && found.n > 0) memcpy(out[0].data, found.box, found.n * sizeof *found.box);
+    qb_free(found.box);
+    return status;
 }
 
 QB_OP_SIMPLE(non_max_suppression, "NonMaxSuppression", 10, 2, 5, 1, sizeof(nms_attrs), nms_table,

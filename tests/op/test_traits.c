@@ -63,7 +63,7 @@ static bool eval(trial *t, const qb_tensor *in, qb_tensor *out) {
 /* The same with other data: not where they give the result another shape. */
 static bool eval_changed(trial *t, const qb_tensor *in) {
     qb_value *values = t->graph->values;
-    const qb_infer_args args = {t->graph, t->index};
+    const qb_infer_args args = {.graph = t->graph, .node = t->index};
     for (int32_t k = 0; k < t->node->n_in; k++)
         if (t->node->in[k] >= 0) values[t->node->in[k]].data = in[k].data;
     bool same = t->node->op->infer(&t->cx, &args) == QB_OK;
@@ -412,7 +412,8 @@ static bool run_item(trial *t, int64_t batch, int64_t n) {
         t->graph->values[t->node->in[k]].shape = in[k].desc.shape;
     }
     for (int32_t j = 0; j < t->node->n_out; j++) whole[j] = t->out[j].desc;
-    bool fits = t->node->op->infer(&t->cx, &(qb_infer_args){t->graph, t->index}) == QB_OK;
+    bool fits =
+        t->node->op->infer(&t->cx, &(qb_infer_args){.graph = t->graph, .node = t->index}) == QB_OK;
     for (int32_t j = 0; j < t->node->n_out && fits; j++) {
         if (t->node->out[j] < 0) continue;
         const qb_value *value = &t->graph->values[t->node->out[j]];
@@ -484,7 +485,8 @@ static void try_node(qb_graph *graph, int32_t index, const char *name, seen *all
     trial t = {.graph = graph, .index = index, .node = &graph->nodes[index], .name = name};
     const int32_t row = row_of(t.node->op);
     qb_ctx_init(&t.cx);
-    if (row < 0 || t.node->op->infer(&t.cx, &(qb_infer_args){graph, index}) != QB_OK ||
+    if (row < 0 ||
+        t.node->op->infer(&t.cx, &(qb_infer_args){.graph = graph, .node = index}) != QB_OK ||
         !load_tensors(&t))
         return;
     t.seen = &all[row];

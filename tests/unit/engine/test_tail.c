@@ -82,6 +82,7 @@ static void nonzero_of_a_planned_value(void **state) {
         assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, out));
         assert_memory_equal(index, expected[run], sizeof index);
         assert_int_equal(rows_of(&f, 0), found[run]);
+        assert_true(qb_context_late_seconds(f.context) > 0);
         for (int i = 0; i < N; i++) assert_true(relu[i] == (input[run][i] > 0 ? input[run][i] : 0));
         void *none[] = {NULL, relu};
         assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, none));
