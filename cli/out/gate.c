@@ -46,10 +46,19 @@ static const qb_gate_check *deciding(const qb_gate_result *r) {
     return found;
 }
 
+/* In the verdict: the check's own line and the record's warnings say the rest. */
+static void text_in_short(const qb_gate_check *c, char text[QB_GATE_TEXT]) {
+    qb_gate_check check = *c;
+    if (c->blocked)
+        snprintf(check.reason, sizeof check.reason, "a warning touches it (--allow %.40s)",
+                 c->blocked);
+    qb_gate_check_text(&check, text);
+}
+
 void qb_gate_verdict(const qb_gate_result *r, char text[QB_GATE_TEXT]) {
     const qb_gate_check *c = deciding(r);
     char line[QB_GATE_TEXT] = "";
-    if (c) qb_gate_check_text(c, line);
+    if (c) text_in_short(c, line);
     if (r->failed > 0)
         snprintf(text, QB_GATE_TEXT, "%s: %d of %d checks did not hold; %.64s %.500s",
                  r->failed > r->blocked ? "FAIL" : "BLOCKED", r->failed, r->n, c ? c->row : "",
