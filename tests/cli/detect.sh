@@ -12,6 +12,8 @@ complains 'no --method, and the task is detect: auto'
 expect 1 "$QBENCH" compare fp32 int8 --data "$sample/instances_val.json" --batches 1,4 # told before anything is scored
 complains 'the model has a fixed batch of 1, got 4'
 grep -q evaluate "$work/.err" && fail 'a batch that cannot be had is found after the scores'
+expect 1 "$QBENCH" bench FastestDet.onnx --batch 4 --duration 0.01
+complains "batch 4: the model has a fixed batch .input '.*' is 1x3x352x352"
 expect 0 "$QBENCH" compare fp32 int8 --data "$sample/instances_val.json" --duration 0.1 --no-figures
 says '^fp32 +15.2[0-9] +1[0-9.]+ to 1[0-9.]+ +28.9[0-9] +14.1[0-9] +\+0.00 '
 says '^int8 +1[45].[0-9]+ '

@@ -109,12 +109,18 @@ class Peer:
         return [t.to(memory_format=torch.channels_last) if t.ndim == 4 else t for t in feed]
 
 
+def batches_of(a, name):
+    """A network that was exported for one sample runs no other batch."""
+    import sweep_networks as n
+    return [b for b in a.batches if b == 1 or not n.NETWORKS[name][2].get("fixed")]
+
+
 def peer(a, name):
     """FP32's outputs of one sample, and milliseconds of FP16 by batch, recorded."""
     import torch
     p, ms = Peer(a.folder, name), {}
     expected, model = p.outputs(), p.on_device()
-    for batch in a.batches:
+    for batch in batches_of(a, name):
         feed = p.batch(batch)
         with torch.inference_mode():
             try:
@@ -210,7 +216,7 @@ def measure(a, name, rows):
     expected, ms = peer(a, name)
     q.calibrate()
     got = q.outputs()
-    for batch in a.batches:
+    for batch in batches_of(a, name):
         row = {"name": name, "batch": batch, "torch_fp16_ms": ms[batch], "errors": {},
                a.outputs + "_error": sweep.error(expected, got)}
         for precision in ("fp16", "int8"):
