@@ -248,7 +248,7 @@ char *qb_processor_name(qb_ctx *cx) {
 /* ---- profile ---- */
 
 void qb_bench_steps_release(qb_bench_steps *steps) {
-    QB_FREE_ALL(steps->seconds, steps->raw.step);
+    QB_FREE_ALL(steps->seconds, steps->raw.step, steps->late);
     *steps = (qb_bench_steps){0};
 }
 
@@ -258,7 +258,7 @@ static qb_status profile_run(qb_ctx *cx, qb_context *context, const void *const 
     memset(one, 0, n_steps * sizeof *one);
     QB_TRY(qb_check_cancel(cx));
     QB_TRY(qb_context_profile_raw(cx, context, inputs, outputs, one, &to->raw));
-    to->late += qb_context_late_seconds(context);
+    to->late[run] = qb_context_late_seconds(context);
     for (size_t s = 0; s < n_steps; s++) to->seconds[s * (size_t)to->runs + (size_t)run] = one[s];
     return QB_OK;
 }
@@ -273,7 +273,8 @@ qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *cons
     QB_RELEASED(qb_bench_steps_release) qb_bench_steps all = {.runs = runs};
     all.seconds = qb_alloc(cx, n_steps * (size_t)runs, sizeof *all.seconds);
     all.raw.step = qb_alloc(cx, n_steps, sizeof *all.raw.step);
-    if (!outputs || !one || !all.seconds || !all.raw.step) QB_GO(cx->code);
+    all.late = qb_alloc(cx, (size_t)runs, sizeof *all.late);
+    if (!outputs || !one || !all.seconds || !all.raw.step || !all.late) QB_GO(cx->code);
     QB_GO(qb_context_create(cx, engine, &context));
     for (int run = 0; run < PROFILE_WARMUP; run++) {
         QB_GO(qb_check_cancel(cx));

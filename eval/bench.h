@@ -40,7 +40,7 @@ typedef struct qb_bench_steps {
     int64_t runs;
     double *seconds;    /* [step * runs + run] */
     qb_profile_raw raw; /* sums over the runs */
-    double late;        /* seconds, likewise: of nodes behind the steps */
+    double *late;       /* [runs] seconds of nodes behind the steps; 0 where there are none */
 } qb_bench_steps;
 /* Times every step in `runs` runs by themselves. */
 qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,

@@ -447,23 +447,27 @@ static double scale_of(const qb_engine *engine, double all, double median) {
 static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const qb_probe *probe,
                             double budget, qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
-    QB_FREED double *seconds = QB_NEW(cx, qb_alloc(cx, (size_t)n * PROFILES_MAX, sizeof *seconds));
+    const int32_t all_n = n + 1; /* and the nodes behind all steps */
+    QB_FREED double *seconds =
+        QB_NEW(cx, qb_alloc(cx, (size_t)all_n * PROFILES_MAX, sizeof *seconds));
     QB_TRY_NEW(cx, row->step = qb_alloc(cx, (size_t)n, sizeof *row->step));
     int64_t runs = 0;
     const double start = qb_now();
-    double all = 0, late = 0; /* of steps; of nodes behind them */
     while (runs < PROFILES_MAX && (!runs || qb_now() - start < budget)) {
-        QB_TRY(qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output,
-                                  seconds + runs++ * n));
-        late += qb_context_late_seconds(t->context);
+        double *own = seconds + runs++ * all_n;
+        QB_TRY(
+            qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output, own));
+        own[n] = qb_context_late_seconds(t->context);
     }
-    for (int32_t s = 0; s < n; s++) all += median_of(seconds, runs, n, s);
-    const double ms = scale_of(t->engine, all + late / (double)runs, row->latency.median);
+    double all = 0;
+    for (int32_t s = 0; s < n; s++) all += median_of(seconds, runs, all_n, s);
+    const double ms =
+        scale_of(t->engine, all + median_of(seconds, runs, all_n, n), row->latency.median);
     if (all > 0) row->time = (qb_time_shares){0};
     for (int32_t s = 0; s < n; s++) {
         qb_step_info info;
         qb_engine_step(t->engine, s, &info);
-        const double median = median_of(seconds, runs, n, s);
+        const double median = median_of(seconds, runs, all_n, s);
         if (all > 0) add_share(info.dtype, median / all, &row->time);
         qb_run_step *step = &row->step[row->n_steps++];
         *step = (qb_run_step){.name = qb_strdup(cx, info.name),

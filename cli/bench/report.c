@@ -245,7 +245,8 @@ static double scale_of(const qb_engine *engine, qb_bench_steps *p, double median
         qb_sort_doubles(step, (size_t)p->runs);
         *all += 1e3 * qb_median(step, p->runs);
     }
-    if (p->runs > 0) *all += 1e3 * p->late / (double)p->runs;
+    qb_sort_doubles(p->late, (size_t)p->runs);
+    *all += 1e3 * qb_median(p->late, p->runs);
     return qb_engine_device(engine) || isnan(median_ms) || !(*all > 0) ? 1 : median_ms / *all;
 }
 
@@ -265,31 +266,35 @@ static json_t *profile_head(const qb_engine *engine, const qb_bench_steps *p, do
     return head;
 }
 
+/* Of sorted seconds, each of which is `ms` milliseconds. */
+static json_t *profile_row(json_t *name, const char *tactic, const double *seconds, int64_t runs,
+                           double ms, double total) {
+    const double sum = sum_of(seconds, runs);
+    return json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name", name, "tactic", tactic, "timeMs",
+                     sum * ms, "averageMs", sum * ms / (double)runs, "medianMs",
+                     qb_median(seconds, runs) * ms, "percentage", 100 * sum / total);
+}
+
 json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p, double median_ms) {
     const int32_t n = qb_engine_n_steps(engine);
-    const double total = sum_of(p->seconds, n * p->runs) + p->late;
+    const double late = sum_of(p->late, p->runs);
+    const double total = sum_of(p->seconds, n * p->runs) + late;
     double all;
     const double ms = 1e3 * scale_of(engine, p, median_ms, &all);
     json_t *list = json_pack("[o]", profile_head(engine, p, all));
     for (int32_t i = 0; i < n; i++) {
         qb_step_info s;
-        const double *step = p->seconds + i * p->runs;
-        const double sum = sum_of(step, p->runs);
         qb_engine_step(engine, i, &s);
-        json_t *row =
-            json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name", qb_json_text(s.name), "tactic",
-                      s.tactic, "timeMs", sum * ms, "averageMs", sum * ms / (double)p->runs,
-                      "medianMs", qb_median(step, p->runs) * ms, "percentage", 100 * sum / total);
+        json_t *row = profile_row(qb_json_text(s.name), s.tactic, p->seconds + i * p->runs, p->runs,
+                                  ms, total);
         if (s.on_device)
             json_object_set_new(row, "rawMs", json_real(p->raw.step[i] * 1e3 / (double)p->runs));
         json_array_append_new(list, row);
     }
-    if (p->late > 0)
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name",
-                            "all nodes whose sizes come with the data", "tactic", "node", "timeMs",
-                            p->late * ms, "averageMs", p->late * ms / (double)p->runs, "medianMs",
-                            p->late * ms / (double)p->runs, "percentage", 100 * p->late / total));
+    if (late > 0)
+        json_array_append_new(list,
+                              profile_row(json_string("all nodes whose sizes come with the data"),
+                                          "node", p->late, p->runs, ms, total));
     return list;
 }
 

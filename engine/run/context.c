@@ -277,9 +277,10 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
                                        : run_part(cx, c, seconds, observe, user);
     }
     qb_use_threads(before);
-    const double start = c->tail ? qb_now() : 0;
-    if (status == QB_OK && c->tail) status = qb_tail_run_nodes(cx, c->tail, inputs, outputs);
-    if (c->tail) c->tail->seconds = qb_now() - start;
+    if (status != QB_OK || !c->tail) return status;
+    const double start = qb_now();
+    status = qb_tail_run_nodes(cx, c->tail, inputs, outputs);
+    c->tail->seconds = qb_now() - start;
     return status;
 }
 

@@ -24,6 +24,14 @@ expect 1 "$QBENCH" "${run[@]}" --model cases/branches/model.onnx
 complains "output 'y': nothing bounds its size.* --max-size y=[?0-9x]+, with"
 python3 -c 'import struct,sys; sys.stdout.buffer.write(struct.pack("6f", 1, -2, 3, 4, -1, 0.5))' >x.bin
 expect 0 "$QBENCH" "${run[@]}" --model cases/branches/model.onnx --max-size y=6 --loadInputs=x:x.bin --exportOutput=y.json
+expect 0 "$QBENCH" "${run[@]}" --model cases/branches/model.onnx --max-size y=6 --loadInputs=x:x.bin --exportProfile=profile.json
+expect 0 "$python" - <<'EOF'
+import json
+rows = json.load(open("profile.json"))[1:]
+late = [r for r in rows if r["name"] == "all nodes whose sizes come with the data"]
+assert len(late) == 1 and late[0]["medianMs"] > 0, rows
+assert abs(sum(r["percentage"] for r in rows) - 100) < 1e-6, rows
+EOF
 grep -q '"values": *\[ *2[., ]' y.json || grep -A3 values y.json | grep -q '2' || fail 'other outputs'
 expect 1 "$QBENCH" "${run[@]}" --model cases/branches/model.onnx --max-size y=4 --loadInputs=x:x.bin
 complains "Add.*: output 'y' is 6 here, more than the 4 of --max-size"
