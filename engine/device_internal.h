@@ -100,6 +100,8 @@ size_t qb_device_run_bytes(const qb_device_run *run); /* on the device */
 void qb_device_run_free(qb_device_run *run, const qb_device_api *device);
 /* Where a buffer on the device lies. */
 void *qb_device_address(const struct qb_context *context, const qb_buffer *buffer);
+/* The packed constants of a step there; NULL where no kernel has any. */
+const void *qb_device_packed(const qb_engine *engine, const qb_step *step);
 /* Starts a copy or a kernel of the device. */
 qb_status qb_device_run_step(qb_ctx *cx, struct qb_context *context, int32_t step);
 /* One run on what qb_context_bind left; `seconds` and `raw` (may be NULL) as in

@@ -54,7 +54,7 @@ static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index, size_
                                const qb_node_runner *runner) {
     const qb_node *node = &graph->nodes[index];
     void *made = NULL;
-    QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index, &made}));
+    QB_TRY(node->op->infer(cx, &(qb_infer_args){.graph = graph, .node = index, .result = &made}));
     int32_t n = node->n_in + node->n_out;
     QB_FREED qb_tensor *tensors = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *tensors));
     qb_tensor *out = tensors + node->n_in;

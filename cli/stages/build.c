@@ -33,11 +33,11 @@ qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_prec
 /* A batch that no input can have would be without effect. */
 static qb_status check_batch(qb_ctx *cx, const qb_graph *graph, int64_t batch) {
     char shape[128];
+    if (batch <= 1 || graph->n_inputs == 0) return QB_OK;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const qb_shape *s = &graph->values[graph->inputs[i]].shape;
         if (s->rank > 0 && (s->dim[0] < 0 || s->dim[0] == batch)) return QB_OK;
     }
-    if (batch <= 1 || graph->n_inputs == 0) return QB_OK;
     const qb_value *first = &graph->values[graph->inputs[0]];
     return qb_fail(cx, QB_STATUS_INVALID,
                    "batch %lld: the model has a fixed batch (input '%s' is %s)", (long long)batch,

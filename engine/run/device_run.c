@@ -126,6 +126,10 @@ void *qb_device_address(const qb_context *c, const qb_buffer *buffer) {
     return weights_at(c->engine, buffer->offset);
 }
 
+const void *qb_device_packed(const qb_engine *e, const qb_step *step) {
+    return step->shared ? step->shared : weights_at(e, step->packed_offset);
+}
+
 qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
     const qb_engine *e = c->engine;
     const qb_step *step = &e->steps[s];
@@ -143,7 +147,7 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
                         .out = out,
                         .more = step->n_out > 1 ? (void *const *)(uintptr_t)(in + step->n_in + 1)
                                                 : NULL,
-                        .packed = step->shared ? step->shared : weights_at(e, step->packed_offset),
+                        .packed = qb_device_packed(e, step),
                         .workspace = workspace,
                         .stream = stream};
     return step->kernel->launch(cx, step->kernel, &launch);

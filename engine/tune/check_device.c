@@ -38,9 +38,7 @@ static qb_status run_at(qb_ctx *cx, const qb_engine *e, const qb_step *step, con
     }
     const qb_launch launch = {.in = there,
                               .out = result,
-                              .packed = step->shared  ? step->shared
-                                        : e->on.block ? (char *)e->on.block + step->packed_offset
-                                                      : NULL,
+                              .packed = qb_device_packed(e, step),
                               .workspace = k->workspace_bytes ? block + at->workspace : NULL,
                               .stream = stream};
     QB_TRY(k->launch(cx, k, &launch));

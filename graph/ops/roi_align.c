@@ -195,11 +195,14 @@ static void pool_bin(const maps *m, int64_t image, const bin *b, bool max, doubl
             const double h = b->h[k].part;
             const float *const x[4] = {low + left, low + right, high + left, high + right};
             const double w[4] = {(1.0 - v) * (1.0 - h), (1.0 - v) * h, v * (1.0 - h), v * h};
-            if (!max) add_corners(x, w, m->channels, sum);
-            for (int32_t c = 0; c < 4 && max; c++) take_largest(x[c], w[c], m->channels, sum);
+            if (max)
+                for (int32_t c = 0; c < 4; c++) take_largest(x[c], w[c], m->channels, sum);
+            else
+                add_corners(x, w, m->channels, sum);
         }
     }
-    for (int64_t c = 0; c < m->channels && !max && b->points > 1.0; c++) sum[c] /= b->points;
+    if (!max && b->points > 1.0)
+        for (int64_t c = 0; c < m->channels; c++) sum[c] /= b->points;
 }
 
 static qb_status pool_region(qb_ctx *cx, const roi_attrs *attrs, const float *roi, const maps *m,

@@ -356,6 +356,7 @@ static bool is_silu(const qb_problem *p, const qb_cuda_conv *c) {
            (c->act_first || c->res_dtype == QB_DTYPE_NONE);
 }
 
+/* LeakyRelu and HardSwish ahead of a residual, bounds behind it. */
 static bool is_exact(const qb_problem *p, const qb_cuda_conv *c) {
     const qb_act_kind act = p->act.kind;
     const bool first = act == QB_ACT_LEAKY_RELU || act == QB_ACT_HARD_SWISH;

@@ -107,7 +107,7 @@ QB_DEVICE uint4 gather_pixels(const qb_cuda_conv &p, const qb_cuda_conv_io &io, 
         size_t at = there ? (((size_t)image * p.in_h + iy) * p.in_w + x) * p.in_total : 0;
         word[i] = there ? 0u : (uint32_t)(p.fill & 255) * 0x01010101u;
 #pragma unroll
-        for (int k = 0; k < COUNT; k++) { // as many channels as pixels
+        for (int k = 0; k < COUNT; k++) { // a word has as many channels as 16 bytes have pixels
             int c = i * COUNT % 4 + k;
             if (!there || c >= p.in_c) continue;
             uint32_t v = F16 ? (uint32_t)((const uint16_t *)io.in)[at + p.in_offset + c]

@@ -452,9 +452,9 @@ struct qb_exact4 {
     }
 };
 
-// A thread's integer sums to quantized values by way of an activation that is no bound; see
-// qb_epilogue. Short: code that does not fit the caches of instructions takes more time than it
-// computes.
+// A thread's integer sums to quantized values by way of SiLU or with the bias of a pixel's
+// class behind an exact activation; see qb_epilogue. Short: code that does not fit the caches of
+// instructions takes more time than it computes.
 template <class E, int ROWS, int BLOCKS, class Acc, class RowOf>
 QB_DEVICE void qb_epilogue_by_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
                                     RowOf row_of, Acc acc) {

@@ -297,12 +297,13 @@ static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS
     } else {
         const bool is_f16 = MAX && V == 8 && p.in.dtype == QB_DTYPE_F16;
         if constexpr (MAX && V == 8) {
-            greatest_f16 g;
-            if (is_f16)
+            if (is_f16) {
+                greatest_f16 g;
                 walk<THREADS_OF_WINDOW, 4>(
                     p.w, win.z, win.y, win.x, part, win.from,
                     [&](int64_t at) { g.add(qb_read<16>((const uint16_t *)in + at)); });
-            if (is_f16) g.values(sum);
+                g.values(sum);
+            }
         }
         if (!is_f16)
             walk<THREADS_OF_WINDOW, V <= 4 ? 8 : 4>(p.w, win.z, win.y, win.x, part, win.from,
