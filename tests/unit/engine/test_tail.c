@@ -90,6 +90,40 @@ static void nonzero_of_a_planned_value(void **state) {
     release(&f);
 }
 
+/* Three boxes, the second of which overlaps the first; others in the next run, where none does.
+ * What is chosen for the output's size is what the output has. */
+static void boxes_are_those_that_were_counted(void **state) {
+    (void)state;
+    enum { BOXES = 3 };
+    const qb_shape three = qb_shape_of(1, 3), one = qb_shape_of(1, 1);
+    const qb_shape classes = qb_shape_of(3, 1, 1, BOXES);
+    const int64_t sizes[3] = {1, BOXES, 4}, most = BOXES;
+    const float scores[BOXES] = {0.9F, 0.8F, 0.7F}, half = 0.5F;
+    const float input[2][BOXES * 4] = {{0, 0, 2, 2, 0, 0, 2, 1.9F, 5, 5, 6, 6},
+                                       {0, 0, 1, 1, 2, 2, 3, 3, 5, 5, 6, 6}};
+    const int64_t expected[2][BOXES * 3] = {{0, 0, 0, 0, 0, 2, 0, 0, 0},
+                                            {0, 0, 0, 0, 0, 1, 0, 0, 2}};
+    fixture f;
+    const int32_t x = start(&f, BOXES * 4);
+    const int32_t to = qb_graph_add_constant(&f.cx, f.graph, "to", QB_DTYPE_S64, &three, sizes);
+    const int32_t boxes = node(&f, "Reshape", "boxes", (int32_t[]){x, to}, 2);
+    const int32_t in[] = {
+        boxes, qb_graph_add_constant(&f.cx, f.graph, "s", QB_DTYPE_F32, &classes, scores),
+        qb_graph_add_constant(&f.cx, f.graph, "most", QB_DTYPE_S64, &one, &most),
+        qb_graph_add_constant(&f.cx, f.graph, "iou", QB_DTYPE_F32, &one, &half)};
+    assert_ok(&f.cx,
+              qb_graph_add_output(&f.cx, f.graph, node(&f, "NonMaxSuppression", "chosen", in, 4)));
+    build(&f);
+    for (int run = 0; run < 2; run++) {
+        int64_t out[BOXES * 3];
+        assert_ok(&f.cx,
+                  qb_context_run(&f.cx, f.context, (const void *[]){input[run]}, (void *[]){out}));
+        assert_int_equal(qb_context_output_shape(f.context, 0).dim[0], run == 0 ? 2 : 3);
+        assert_memory_equal(out, expected[run], sizeof out);
+    }
+    release(&f);
+}
+
 /* Compress, and a sum of it and of a value of the same unknown size: all in the tail. */
 static void what_depends_on_it_follows(void **state) {
     (void)state;
@@ -284,6 +318,7 @@ static void forged_tails_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nonzero_of_a_planned_value),
+                                       cmocka_unit_test(boxes_are_those_that_were_counted),
                                        cmocka_unit_test(what_depends_on_it_follows),
                                        cmocka_unit_test(large_nodes_run_in_kernels),
                                        cmocka_unit_test(sizes_that_nothing_bounds_are_refused),
