@@ -76,23 +76,27 @@ static double rounded(double seconds) {
     return seconds < 0 ? -1.0 : strtod(text, NULL) * 1e-6;
 }
 
-qb_status qb_timings_add(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
-                         qb_timing *value) {
-    value->seconds = rounded(value->seconds);
-    timings->changed = true;
-    timing *before = find(timings, tactic, problem);
-    if (before) {
-        before->value = *value;
-        return QB_OK;
-    }
+/* One that is not there. */
+static qb_status append(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
+                        qb_timing value) {
     QB_TRY(
         qb_grow(cx, &timings->entry, &timings->capacity, timings->n + 1, sizeof *timings->entry));
     timing added = {.tactic = qb_arena_strdup(cx, timings->arena, tactic),
                     .problem = qb_arena_strdup(cx, timings->arena, problem),
                     .hash = hash_of(tactic, problem),
-                    .value = *value};
+                    .value = value};
     if (!added.tactic || !added.problem) return cx->code;
     timings->entry[timings->n++] = added;
+    return QB_OK;
+}
+
+qb_status qb_timings_add(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
+                         qb_timing *value) {
+    timing *before = find(timings, tactic, problem);
+    value->seconds = rounded(value->seconds);
+    timings->changed = true;
+    if (!before) return append(cx, timings, tactic, problem, *value);
+    before->value = *value;
     return QB_OK;
 }
 
@@ -126,8 +130,8 @@ static qb_status parse_entry(qb_ctx *cx, qb_timings *t, const char *name, int32_
     if (taken ? *end || !isfinite(microseconds) || microseconds < 0 : strcmp(line, "-") != 0)
         return bad_line(cx, name, number, "microseconds or '-'");
     if (find(t, tactic, problem)) return QB_OK;
-    value.seconds = taken ? microseconds * 1e-6 : -1.0;
-    return qb_timings_add(cx, t, tactic, problem, &value);
+    value.seconds = taken ? rounded(microseconds * 1e-6) : -1.0;
+    return append(cx, t, tactic, problem, value);
 }
 
 /* The field up to the next tab, which *at moves behind; NULL: there is no tab. */

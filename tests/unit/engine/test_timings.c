@@ -43,6 +43,25 @@ static void entries_of_this_device_alone_are_found(void **state) {
     qb_timings_free(t);
 }
 
+/* What is found out later takes the place of what was known, in the file, too. */
+static void entries_change(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_timings *t;
+    qb_timing timing = {.seconds = -1};
+    char *text;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, HERE, &t));
+    assert_true(qb_timings_have(t, "cuda.y") && !qb_timings_have(t, "cuda.z"));
+    assert_ok(&cx, qb_timings_add(&cx, t, "cuda.x", "conv;1", &timing));
+    assert_true(qb_timings_find(t, "cuda.x", "conv;1", &timing) && timing.seconds < 0);
+    assert_ok(&cx, qb_timings_text(&cx, t, &text));
+    assert_non_null(strstr(text, "\n-\tcuda.x\tconv;1\n"));
+    assert_null(strstr(text, "12.250"));
+    qb_free(text);
+    qb_timings_free(t);
+}
+
 static void text_keeps_other_devices_as_they_were(void **state) {
     (void)state;
     qb_ctx cx;
@@ -187,6 +206,7 @@ static void failing_allocations_leak_nothing(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(entries_of_this_device_alone_are_found),
+    cmocka_unit_test(entries_change),
     cmocka_unit_test(text_keeps_other_devices_as_they_were),
     cmocka_unit_test(files_are_written_when_something_is_new),
     cmocka_unit_test(damage_is_named_with_its_line),
