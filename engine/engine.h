@@ -108,6 +108,8 @@ qb_shape qb_context_output_shape(const qb_context *context, int32_t i);
 /* Seconds of the last run that nodes took which run behind all steps, for their sizes come with the
  * data; 0 where there are none. */
 double qb_context_late_seconds(const qb_context *context);
+/* Engines in which groups of such nodes ran in the last run: those that did much for its sizes. */
+int32_t qb_context_late_engines(const qb_context *context);
 /* Runs and adds each step's seconds to seconds[n_steps]. On a device each recorded part runs
  * several times, and the marks between steps, which cost time themselves, are taken off: the steps'
  * times are made to add up to those of the parts. */

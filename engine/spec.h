@@ -39,6 +39,9 @@ typedef struct qb_build_spec {
     /* Ranges of shapes instead. */
     const qb_profile *profiles;
     int32_t n_profiles;
+    /* The one profile is an example: any shapes of its ranks are taken, and tactics chosen for each
+     * as if it were the example. */
+    bool any_shapes;
     /* The file of a plan (docs/formats/plan.md), as qb_engine_file_plan gives it, perhaps changed
      * by hand: it is realized, and nothing is timed or chosen. All that the spec says but threads
      * and timing_cache must be what the plan was made for. NULL: a plan is tuned. */

@@ -259,6 +259,7 @@ static qb_status profile_run(qb_ctx *cx, qb_context *context, const void *const 
     QB_TRY(qb_check_cancel(cx));
     QB_TRY(qb_context_profile_raw(cx, context, inputs, outputs, one, &to->raw));
     to->late[run] = qb_context_late_seconds(context);
+    to->late_engines = qb_context_late_engines(context);
     for (size_t s = 0; s < n_steps; s++) to->seconds[s * (size_t)to->runs + (size_t)run] = one[s];
     return QB_OK;
 }

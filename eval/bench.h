@@ -38,9 +38,10 @@ void qb_bench_release(qb_bench *bench);
 
 typedef struct qb_bench_steps {
     int64_t runs;
-    double *seconds;    /* [step * runs + run] */
-    qb_profile_raw raw; /* sums over the runs */
-    double *late;       /* [runs] seconds of nodes behind the steps; 0 where there are none */
+    double *seconds;      /* [step * runs + run] */
+    qb_profile_raw raw;   /* sums over the runs */
+    double *late;         /* [runs] seconds of nodes behind the steps; 0 where there are none */
+    int32_t late_engines; /* in which such nodes ran in the last run */
 } qb_bench_steps;
 /* Times every step in `runs` runs by themselves. */
 qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,

@@ -118,7 +118,7 @@ static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vector
         if (v->in[i].desc.dtype != QB_DTYPE_NONE)
             QB_TRY(qb_graph_fix(cx, graph, graph->inputs[i], &v->in[i]));
     QB_TRY(qb_graph_sort(cx, graph));
-    QB_TRY(qb_graph_evaluate(cx, graph, SIZE_MAX, NULL));
+    QB_TRY(qb_graph_evaluate(cx, graph, SIZE_MAX));
     QB_FREED qb_tensor *got = QB_NEW(cx, qb_alloc(cx, (size_t)v->n_out, sizeof *got));
     for (int32_t i = 0; i < v->n_out; i++) {
         const qb_value *value = &graph->values[graph->outputs[i]];

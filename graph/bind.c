@@ -120,6 +120,11 @@ qb_status qb_graph_bind_loosely(qb_ctx *cx, const qb_graph *graph, const qb_shap
     return bind(cx, graph, input_shapes, false, false, out);
 }
 
+qb_status qb_graph_bind_loosely_sharing(qb_ctx *cx, const qb_graph *graph,
+                                        const qb_shape *input_shapes, qb_graph **out) {
+    return bind(cx, graph, input_shapes, true, false, out);
+}
+
 /* ---- inputs that are always the same ---- */
 
 qb_status qb_graph_fix_input(qb_ctx *cx, qb_graph *graph, int32_t i, const double *number) {

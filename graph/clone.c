@@ -128,6 +128,7 @@ static qb_status copy_head(qb_ctx *cx, const qb_graph *from, qb_graph *to) {
     to->opset = from->opset;
     to->hash = from->hash;
     to->folded = from->folded;
+    to->fold_limit = from->fold_limit;
     return QB_OK;
 }
 

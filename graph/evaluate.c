@@ -20,9 +20,24 @@ qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t id, const qb_tensor 
     return QB_OK;
 }
 
+qb_status qb_value_memory_reserve(qb_ctx *cx, qb_value_memory *memory, size_t bytes) {
+    if (memory->data && memory->bytes >= bytes) return QB_OK;
+    qb_free(memory->data);
+    memory->data = qb_alloc_aligned(cx, 1, bytes + 1);
+    memory->bytes = memory->data ? bytes : 0;
+    return memory->data ? QB_OK : cx->code;
+}
+
+static qb_status place(qb_ctx *cx, qb_graph *graph, int32_t id, size_t bytes,
+                       qb_value_memory *memory, void **out) {
+    if (memory) QB_TRY(qb_value_memory_reserve(cx, &memory[id], bytes));
+    *out = memory ? memory[id].data : qb_arena_alloc(cx, graph->arena, bytes + 1, 1);
+    return *out ? QB_OK : cx->code;
+}
+
 /* `made`: the first output's data, NULL where they are not known yet. */
 static qb_status take_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, size_t most,
-                              void *made, qb_tensor *in, qb_tensor *out) {
+                              qb_value_memory *memory, void *made, qb_tensor *in, qb_tensor *out) {
     for (int32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] < 0) continue;
         const qb_value *value = &graph->values[node->in[i]];
@@ -43,63 +58,37 @@ static qb_status take_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, 
                            value->bytes, most);
         out[i].data = i == 0 ? made : NULL;
         if (!out[i].data)
-            QB_TRY_NEW(cx, out[i].data = qb_arena_alloc(cx, graph->arena, value->bytes + 1, 1));
+            QB_TRY(place(cx, graph, node->out[i], value->bytes, memory, &out[i].data));
         value->data = out[i].data;
     }
     return QB_OK;
 }
 
 /* All inputs are constant here, so that the node's shapes follow before it is evaluated. */
-static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index, size_t most,
-                               const qb_node_runner *runner) {
+static qb_status evaluate(qb_ctx *cx, qb_graph *graph, int32_t index, size_t most,
+                          qb_value_memory *memory) {
     const qb_node *node = &graph->nodes[index];
     void *made = NULL;
     QB_TRY(node->op->infer(cx, &(qb_infer_args){.graph = graph, .node = index, .result = &made}));
     int32_t n = node->n_in + node->n_out;
     QB_FREED qb_tensor *tensors = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *tensors));
     qb_tensor *out = tensors + node->n_in;
-    bool done = false;
-    QB_TRY(take_tensors(cx, graph, node, most, made, tensors, out));
-    if (runner) QB_TRY(runner->run(cx, runner->user, graph, index, tensors, out, &done));
-    if (!done && !made) QB_TRY(node->op->eval(cx, node, tensors, out));
-    return QB_OK;
+    QB_TRY(take_tensors(cx, graph, node, most, memory, made, tensors, out));
+    return made ? QB_OK : node->op->eval(cx, node, tensors, out);
 }
 
-qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most,
-                            const qb_node_runner *runner) {
+qb_status qb_graph_evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t node, size_t most,
+                                 qb_value_memory *memory) {
     char label[QB_LABEL_MAX];
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        QB_TRY(qb_check_cancel(cx));
-        if (graph->nodes[i].op)
-            QB_TRY_WRAP(cx, evaluate_node(cx, graph, i, most, runner), "%s",
-                        qb_node_text(graph, i, label, sizeof label));
-    }
+    QB_TRY(qb_check_cancel(cx));
+    QB_TRY_WRAP(cx, evaluate(cx, graph, node, most, memory), "%s",
+                qb_node_text(graph, node, label, sizeof label));
     return QB_OK;
 }
 
-qb_status qb_graph_isolate(qb_ctx *cx, const qb_graph *graph, int32_t index, const qb_tensor *in,
-                           qb_graph **out) {
-    QB_RELEASED(qb_graph_free_at) qb_graph *alone = NULL;
-    QB_TRY(qb_graph_clone_sharing(cx, graph, &alone));
-    const qb_node *node = &alone->nodes[index];
-    int32_t n = 0,
-            *outputs = qb_arena_alloc(cx, alone->arena, (size_t)node->n_out, sizeof *outputs);
-    if (!outputs) return cx->code;
-    for (int32_t i = 0; i < alone->n_nodes; i++)
-        if (i != index) qb_graph_kill_node(alone, i);
-    for (int32_t k = 0; k < node->n_out; k++)
-        if (node->out[k] >= 0) outputs[n++] = node->out[k];
-    qb_graph_set_outputs(alone, outputs, n);
-    alone->n_inputs = 0;
-    for (int32_t k = 0; k < node->n_in; k++) {
-        qb_value *value = node->in[k] >= 0 ? &alone->values[node->in[k]] : NULL;
-        if (!value || value->data || qb_graph_is_input(alone, node->in[k])) continue;
-        value->dtype = in[k].desc.dtype;
-        value->shape = in[k].desc.shape;
-        QB_TRY(qb_graph_add_input(cx, alone, node->in[k]));
-    }
-    QB_TRY(qb_graph_sweep(cx, alone));
-    *out = QB_MOVE(alone);
+qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most) {
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op) QB_TRY(qb_graph_evaluate_node(cx, graph, i, most, NULL));
     return QB_OK;
 }
 
@@ -161,7 +150,7 @@ static qb_status need_output(qb_ctx *cx, qb_graph *head, const char *name, int32
 /* The nodes behind, out of a bound graph; what they read becomes an input. */
 static qb_status cut_tail(qb_ctx *cx, const qb_graph *bound, const bool *late, qb_graph **out) {
     QB_RELEASED(qb_graph_free_at) qb_graph *tail = NULL;
-    QB_TRY(qb_graph_clone(cx, bound, &tail));
+    QB_TRY(qb_graph_clone_sharing(cx, bound, &tail));
     int32_t kept = 0;
     QB_FREED bool *is_input = qb_alloc(cx, (size_t)bound->n_values, sizeof *is_input);
     if (!is_input || tail->n_values != bound->n_values)
@@ -190,8 +179,7 @@ static qb_status cut_tail(qb_ctx *cx, const qb_graph *bound, const bool *late, q
         }
     }
     QB_TRY(kill_idle(cx, tail));
-    *out = QB_MOVE(tail);
-    return QB_OK;
+    return qb_graph_clone(cx, tail, out); /* with constants of its own: those that are left */
 }
 
 /* Evaluation by the definitions knows floats only. */
@@ -236,7 +224,7 @@ qb_status qb_graph_split_at_sizes(qb_ctx *cx, const qb_graph *graph, const qb_sh
     QB_FREED bool *late = NULL;
     qb_status status = QB_OK;
     *out = (qb_graph_split){0};
-    if (qb_graph_bind_loosely(cx, graph, input_shapes, &bound) != QB_OK) {
+    if (qb_graph_bind_loosely_sharing(cx, graph, input_shapes, &bound) != QB_OK) {
         qb_ctx_clear(cx);
         return QB_OK;
     }

@@ -8,24 +8,22 @@
 /* The value becomes a constant of the tensor's type and shape; the bytes are copied. */
 qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t value, const qb_tensor *tensor);
 
-/* May run a node instead of its definition: all inputs have data, all outputs memory. *done stays
- * false where it leaves the node to the definition. */
-typedef struct qb_node_runner {
-    qb_status (*run)(qb_ctx *cx, void *user, const qb_graph *graph, int32_t node,
-                     const qb_tensor *in, const qb_tensor *out, bool *done);
-    void *user;
-} qb_node_runner;
-
 /* Evaluates all nodes of a sorted graph whose inputs are constant: every value becomes one. So all
  * shapes are known in time, those that depend on values, too. Memory is the graph's. Errors name
- * the node; QB_STATUS_UNSUPPORTED where a value would take more than `most` bytes. `runner` NULL:
- * everything by the definitions. */
-qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most, const qb_node_runner *runner);
-
-/* The node alone, of a swept graph, which must outlive it: it shares the constants; other inputs,
- * of the tensors' types and shapes, are inputs of *out, in their order and each once. */
-qb_status qb_graph_isolate(qb_ctx *cx, const qb_graph *graph, int32_t node, const qb_tensor *in,
-                           qb_graph **out);
+ * the node; QB_STATUS_UNSUPPORTED where a value would take more than `most` bytes. */
+qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most);
+/* Memory for a value that lasts beyond the graph: whoever evaluates copies of a graph again and
+ * again has one for each value, zeroed at first, and frees `data`. */
+typedef struct qb_value_memory {
+    void *data;
+    size_t bytes;
+} qb_value_memory;
+/* At least so many bytes in `data`; what was there is lost. */
+qb_status qb_value_memory_reserve(qb_ctx *cx, qb_value_memory *memory, size_t bytes);
+/* One node in the same way; its outputs lie in memory[n_values], or in the graph where that is NULL
+ * or the size of an output follows from its result. */
+qb_status qb_graph_evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t node, size_t most,
+                                 qb_value_memory *memory);
 
 /* A graph in two: what can be planned for these input shapes, and the nodes behind it whose sizes
  * only a run knows (those of NonZero, NonMaxSuppression, Unique, Compress, of TopK with a computed
@@ -55,5 +53,9 @@ qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most);
  * open, or its elements where their number is open. QB_STATUS_USAGE for a value whose size is known
  * and for what cannot be read. */
 qb_status qb_graph_parse_most(qb_ctx *cx, const qb_graph *graph, const char *text, qb_shape *most);
+/* Are a node's outputs within them, in a copy that has the sizes of a run? NULL: nothing is told.
+ */
+qb_status qb_graph_check_most(qb_ctx *cx, const qb_graph *graph, int32_t node,
+                              const qb_shape *most);
 
 #endif

@@ -229,6 +229,7 @@ static size_t limit_of(const qb_graph *graph) {
     const size_t own = constants > graph->folded ? constants - graph->folded : 0;
     if (__builtin_mul_overflow(own, QB_FOLD_GROWTH, &limit)) limit = SIZE_MAX / 2;
     limit += QB_FOLD_LIMIT;
+    if (graph->fold_limit > 0) limit = graph->fold_limit;
     return limit > graph->folded ? limit - graph->folded : 0;
 }
 

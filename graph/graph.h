@@ -56,6 +56,7 @@ typedef struct qb_graph {
     const char **symbols;   /* names of symbolic dimensions: dim -2 - k is symbols[k] */
     qb_hash hash;           /* of the model's bytes (file and external data) */
     size_t folded;          /* bytes of constants that qb_graph_fold has made so far */
+    size_t fold_limit;      /* of them; 0: QB_FOLD_LIMIT and QB_FOLD_GROWTH */
     struct qb_names *names; /* index of the values' names */
 } qb_graph;
 
@@ -143,6 +144,9 @@ qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shap
 /* The same, but shapes that depend on values stay open. */
 qb_status qb_graph_bind_loosely(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                                 qb_graph **out);
+/* As loosely, with the constants and names of `graph` itself, which must outlive the copy. */
+qb_status qb_graph_bind_loosely_sharing(qb_ctx *cx, const qb_graph *graph,
+                                        const qb_shape *input_shapes, qb_graph **out);
 /* Input number i is a constant of these numbers from now on, one for each element; open dimensions
  * are 1. Numbers are rounded to the input's type. */
 qb_status qb_graph_fix_input(qb_ctx *cx, qb_graph *graph, int32_t i, const double *number);

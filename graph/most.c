@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/evaluate.h"
+#include "graph_internal.h"
 
 /* "N" or "AxBxC" up to `end`. */
 static bool parse_sizes(const char *text, const char *end, qb_shape *out) {
@@ -71,5 +72,30 @@ qb_status qb_graph_parse_most(qb_ctx *cx, const qb_graph *graph, const char *tex
     for (int32_t v = 0; v < graph->n_values; v++) most[v].rank = -1;
     for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
         QB_TRY(limit_one(cx, graph, at, strcspn(at, ","), most));
+    return QB_OK;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+static bool is_within(const qb_shape *got, const qb_shape *most) {
+    if (got->rank != most->rank) return qb_shape_count(got) <= qb_shape_count(most);
+    for (int32_t d = 0; d < got->rank; d++)
+        if (got->dim[d] > most->dim[d]) return false;
+    return true;
+}
+
+qb_status qb_graph_check_most(qb_ctx *cx, const qb_graph *graph, int32_t index,
+                              const qb_shape *most) {
+    const qb_node *node = &graph->nodes[index];
+    for (int32_t k = 0; most && k < node->n_out; k++) {
+        const int32_t id = node->out[k];
+        char got[128], told[128], label[QB_LABEL_MAX];
+        if (id < 0 || most[id].rank < 0 || is_within(&graph->values[id].shape, &most[id])) continue;
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: output '%s' is %s here, more than the %s of --max-size",
+                       qb_node_text(graph, index, label, sizeof label), graph->values[id].name,
+                       qb_shape_text(&graph->values[id].shape, got, sizeof got),
+                       qb_shape_text(&most[id], told, sizeof told));
+    }
     return QB_OK;
 }

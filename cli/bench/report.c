@@ -291,10 +291,14 @@ json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p, double
             json_object_set_new(row, "rawMs", json_real(p->raw.step[i] * 1e3 / (double)p->runs));
         json_array_append_new(list, row);
     }
-    if (late > 0)
+    if (late > 0) {
+        char tactic[64];
+        snprintf(tactic, sizeof tactic, p->late_engines > 0 ? "node, %d engines" : "node",
+                 (int)p->late_engines);
         json_array_append_new(list,
                               profile_row(json_string("all nodes whose sizes come with the data"),
-                                          "node", p->late, p->runs, ms, total));
+                                          tactic, p->late, p->runs, ms, total));
+    }
     return list;
 }
 

@@ -90,7 +90,7 @@ qb_status qb_file_tail_get(qb_ctx *cx, const char *path, const void *bytes, size
     QB_GO(get_head(&r, &parts, &sizes));
     QB_GO(qb_graph_restore(cx, path, r.at, (size_t)(r.end - r.at), &none, &parts.graph));
     QB_GO(check(&r, engine, &parts));
-    status = qb_tail_attach(cx, engine, &parts, &qb_tail_node_engines);
+    status = qb_tail_attach(cx, engine, &parts, &qb_tail_group_engines);
     parts = (qb_tail_parts){0};
     if (status != QB_OK) status = qb_wrap(cx, "%s", path);
 out:

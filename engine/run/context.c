@@ -93,18 +93,26 @@ static qb_status make_memory(qb_ctx *cx, qb_context *c) {
     return reserve(cx, c, need.arena, need.workspace);
 }
 
-qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out) {
+/* With workers of its own unless it borrows some. */
+static qb_status create(qb_ctx *cx, const qb_engine *engine, bool borrows, qb_workers *workers,
+                        qb_context **out) {
     QB_RELEASED(qb_context_free_at) qb_context *c = QB_NEW(cx, qb_alloc(cx, 1, sizeof *c));
     c->engine = c->whole = engine;
+    c->borrowed = borrows;
+    c->workers = workers;
     QB_TRY(make_memory(cx, c));
     QB_TRY(make_capacity(cx, c, engine));
-    QB_TRY(qb_workers_create(cx, engine->plan->spec.threads, &c->workers));
+    if (!borrows) QB_TRY(qb_workers_create(cx, engine->plan->spec.threads, &c->workers));
     if (engine->device) QB_TRY(qb_device_run_create(cx, c));
     qb_context_bind_all(c);
     if (engine->device) QB_TRY(qb_device_run_switch(cx, c));
-    if (engine->tail) QB_TRY(qb_tail_run_create(cx, engine, &c->tail));
+    if (engine->tail) QB_TRY(qb_tail_run_create(cx, engine, c->workers, &c->tail));
     *out = QB_MOVE(c);
     return QB_OK;
+}
+
+qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out) {
+    return create(cx, engine, false, NULL, out);
 }
 
 qb_status qb_context_switch(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
@@ -133,6 +141,12 @@ qb_status qb_context_set_shapes(qb_ctx *cx, qb_context *context, const qb_shape 
     return status;
 }
 
+qb_status qb_context_prepare(qb_ctx *cx, const qb_engine *engine, qb_workers *workers,
+                             const qb_shape *shapes, qb_context **context) {
+    if (!*context) QB_TRY(create(cx, engine, true, workers, context));
+    return qb_context_set_shapes(cx, *context, shapes);
+}
+
 const qb_engine *qb_context_engine(const qb_context *context) { return context->engine; }
 
 size_t qb_context_bytes(const qb_context *c) {
@@ -147,7 +161,7 @@ void qb_context_free(qb_context *context) {
     qb_engine_select(context->whole);
     if (context->device) qb_device_run_free(context->device, context->whole->device);
     qb_tail_run_free(context->tail);
-    qb_workers_free(context->workers);
+    if (!context->borrowed) qb_workers_free(context->workers);
     qb_free(context->memory);
     qb_temp_free(&context->temp);
     QB_FREE_ALL(context->pointers, context->in, context->tensors, context->node_in,
@@ -285,6 +299,10 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
 }
 
 double qb_context_late_seconds(const qb_context *c) { return c->tail ? c->tail->seconds : 0; }
+
+int32_t qb_context_late_engines(const qb_context *c) {
+    return c->tail ? qb_tail_groups_planned(c->tail->groups) : 0;
+}
 
 qb_shape qb_context_output_shape(const qb_context *c, int32_t i) {
     return c->tail ? c->tail->shape[i] : c->engine->outputs[i].desc.shape;

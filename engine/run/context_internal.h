@@ -16,6 +16,7 @@ struct qb_context {
     const qb_engine *whole;  /* what the context was made for */
     size_t n_memory, cap_pointers, cap_tensors, cap_patches, cap_in, cap_node_in;
     qb_workers *workers;
+    bool borrowed;         /* the workers are another context's */
     char *memory;          /* arena, then workspace */
     const void **pointers; /* in, then out, of every kernel step and every copy */
     const void ***in;      /* [n_steps] into pointers */
@@ -28,6 +29,11 @@ struct qb_context {
     struct qb_tail_run *tail;     /* NULL: the engine has none */
     void *device_stream;          /* all of its work runs on this one */
 };
+
+/* A context of the engine for these shapes, made where *context is NULL. It shares the workers
+ * (NULL: the calling thread alone) of another one, which outlives it; both may not run at once. */
+qb_status qb_context_prepare(qb_ctx *cx, const qb_engine *engine, qb_workers *workers,
+                             const qb_shape *shapes, qb_context **context);
 
 /* Points the steps at the caller's buffers: at the items of one part of the batch. `outputs` may be
  * NULL. */

@@ -20,7 +20,7 @@ static bool leaves(const qb_plans *plans, int32_t profile, const qb_shape *shape
                            (int)min->rank, (int)s->rank);
             return true;
         }
-        for (int32_t d = 0; d < s->rank; d++) {
+        for (int32_t d = 0; d < s->rank && !plans->plan->spec.any_shapes; d++) {
             if (s->dim[d] >= min->dim[d] && s->dim[d] <= max->dim[d]) continue;
             qb_strbuf_addf(why, "input '%s': axis %d: %lld is outside of %lld to %lld",
                            input_name(plans, i), (int)d, (long long)s->dim[d],

@@ -2,20 +2,17 @@
 
 #include <string.h>
 
-/* No value of a tail takes more: sizes come with the data. */
-#define VALUE_BYTES_MAX ((size_t)1 << 30)
-
 struct qb_tail {
     qb_tail_parts parts;
     qb_port *output; /* with the largest shapes */
     int32_t *input;  /* of the graph: the head's output, or -1 - the engine's input */
     qb_arena *arena; /* texts */
-    struct qb_tail_nodes *nodes;
+    struct qb_tail_groups *groups;
 };
 
 void qb_tail_free(struct qb_tail *tail) {
     if (!tail) return;
-    qb_tail_nodes_free(tail->nodes);
+    qb_tail_groups_free(tail->groups);
     qb_graph_free(tail->parts.graph);
     qb_arena_free(tail->arena);
     QB_FREE_ALL(tail->output, tail->parts.from, tail->input, tail);
@@ -56,7 +53,7 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
         port->desc = value ? (qb_desc){.dtype = value->dtype, .shape = value->shape}
                            : engine->outputs[from].desc;
         if (value &&
-            (!qb_shape_known(&value->shape) || qb_desc_bytes(&port->desc) > VALUE_BYTES_MAX))
+            (!qb_shape_known(&value->shape) || qb_desc_bytes(&port->desc) > QB_TAIL_VALUE_MAX))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                            "output '%s': nothing bounds its size, which depends on the input's "
                            "values: add --max-size %s=%s, with your largest size for each ?",
@@ -76,10 +73,9 @@ static qb_status make_tail(qb_ctx *cx, const qb_engine *engine, const qb_tail_en
     QB_TRY_NEW(cx, t->input = qb_alloc(cx, (size_t)p->graph->n_inputs, sizeof *t->input));
     QB_TRY(find_inputs(cx, engine, t));
     QB_TRY(qb_graph_sweep(cx, p->graph));
-    QB_TRY(qb_tail_nodes_create(cx, engine, p->graph, engines, &t->nodes));
-    QB_TRY(qb_tail_nodes_limit(cx, t->nodes, p->max_sizes));
-    QB_TRY(qb_graph_clone(cx, p->graph, &bounds));
-    QB_TRY(qb_graph_bound(cx, bounds, qb_tail_most(t->nodes)));
+    QB_TRY(qb_tail_groups_create(cx, engine, p, engines, &t->groups));
+    QB_TRY(qb_graph_clone_sharing(cx, p->graph, &bounds));
+    QB_TRY(qb_graph_bound(cx, bounds, qb_tail_most(t->groups)));
     return name_outputs(cx, engine, bounds, t);
 }
 
@@ -109,10 +105,12 @@ const qb_port *qb_tail_output(const struct qb_tail *tail, int32_t i) { return &t
 void qb_tail_run_free(qb_tail_run *run) {
     if (!run) return;
     for (int32_t i = 0; run->head && i < run->engine->n_outputs; i++) qb_free(run->head[i]);
+    qb_tail_groups_run_free(run->groups);
     QB_FREE_ALL(run->head, run->shape, run);
 }
 
-qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out) {
+qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_workers *workers,
+                             qb_tail_run **out) {
     QB_RELEASED(qb_tail_run_free_at) qb_tail_run *r = QB_NEW(cx, qb_alloc(cx, 1, sizeof *r));
     r->engine = engine;
     QB_TRY_NEW(cx, r->head = qb_alloc(cx, (size_t)engine->n_outputs, sizeof *r->head));
@@ -124,6 +122,7 @@ qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **
     }
     for (int32_t i = 0; i < engine->tail->parts.n_outputs; i++)
         r->shape[i] = engine->tail->output[i].desc.shape;
+    QB_TRY(qb_tail_groups_run_create(cx, engine->tail->groups, workers, &r->groups));
     *out = QB_MOVE(r);
     return QB_OK;
 }
@@ -167,11 +166,10 @@ static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const 
 
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *inputs,
                             void *const *outputs) {
-    const qb_node_runner runner = {qb_tail_run_node, r->engine->tail->nodes};
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->parts.graph, &graph));
     fix_inputs(r, inputs, graph);
-    qb_status status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX, &runner);
+    qb_status status = qb_tail_groups_run(cx, r->groups, graph);
     for (int32_t i = 0; i < r->engine->tail->parts.n_outputs && status == QB_OK; i++)
         status = give_output(cx, r, i, graph, outputs ? outputs[i] : NULL);
     return status;

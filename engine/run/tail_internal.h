@@ -1,17 +1,24 @@
-/* The nodes of an engine whose sizes only a run knows: they run on the host, one by one, behind
- * everything that was planned. */
+/* The nodes of an engine whose sizes only a run knows: they run on the host, behind everything that
+ * was planned. */
 #ifndef QB_ENGINE_TAIL_H
 #define QB_ENGINE_TAIL_H
 
 #include "engine/engine_internal.h"
 #include "graph/evaluate.h"
+#include "graph/late_groups.h"
 
-/* What builds and runs engines of single nodes: it lies above this folder. */
+/* No value of a tail takes more bytes: sizes come with the data. */
+#define QB_TAIL_VALUE_MAX ((size_t)1 << 30)
+
+/* What builds and runs engines of groups: it lies above these files. */
 typedef struct qb_tail_engines {
     qb_status (*build)(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *spec,
                        qb_engine **out);
-    qb_status (*run)(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
+    qb_status (*prepare)(qb_ctx *cx, const qb_engine *engine, qb_workers *workers,
+                         const qb_shape *shapes, qb_context **context); /* qb_context_prepare */
+    qb_status (*run)(qb_ctx *cx, qb_context *context, const void *const *inputs,
                      void *const *outputs);
+    void (*free_context)(qb_context *context);
     void (*free)(qb_engine *engine);
 } qb_tail_engines;
 
@@ -35,9 +42,12 @@ typedef struct qb_tail_run {
     const qb_engine *engine;
     void **head;     /* [n_outputs of the head] */
     qb_shape *shape; /* of each output of the last run */
-    double seconds;  /* that its nodes took */
+    struct qb_tail_groups_run *groups;
+    double seconds; /* that its nodes took */
 } qb_tail_run;
-qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out);
+/* `workers`: the context's, which outlive it. */
+qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_workers *workers,
+                             qb_tail_run **out);
 void qb_tail_run_free(qb_tail_run *run); /* accepts NULL */
 QB_RELEASE_AT(qb_tail_run, qb_tail_run_free)
 /* After the head ran into run->head: the engine's outputs (NULL: not wanted), zeros behind what is
@@ -45,21 +55,28 @@ QB_RELEASE_AT(qb_tail_run, qb_tail_run_free)
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *run, const void *const *inputs,
                             void *const *outputs);
 
-/* ---- engine/run/tail_nodes.c: nodes that do much run in engines of their own ------------------
- */
+/* ---- engine/run/tail_groups.c: groups that do much run in engines ---------------------------- */
 
-/* For a tail's graph, swept, which must outlive it; with threads and backends of its head. Any
- * number of runs may share it. */
-struct qb_tail_nodes;
-qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph *graph,
-                               const qb_tail_engines *engines, struct qb_tail_nodes **out);
-void qb_tail_nodes_free(struct qb_tail_nodes *nodes); /* accepts NULL */
+/* Of a tail's graph, swept, which must outlive it; with threads and backends of its head. Any
+ * number of runs may share it. *out is to be freed also after a failure. */
+struct qb_tail_groups;
+qb_status qb_tail_groups_create(qb_ctx *cx, const qb_engine *head, const qb_tail_parts *parts,
+                                const qb_tail_engines *engines, struct qb_tail_groups **out);
+void qb_tail_groups_free(struct qb_tail_groups *groups); /* accepts NULL */
 /* The largest shapes of values of the graph, by --max-size; rank -1: not told. What they say holds
  * in runs. NULL: nothing is told. */
-const qb_shape *qb_tail_most(const struct qb_tail_nodes *nodes);
-qb_status qb_tail_nodes_limit(qb_ctx *cx, struct qb_tail_nodes *nodes, const char *max_sizes);
-/* A qb_node_runner's function; `user` is the struct. */
-qb_status qb_tail_run_node(qb_ctx *cx, void *user, const qb_graph *graph, int32_t node,
-                           const qb_tensor *in, const qb_tensor *out, bool *done);
+const qb_shape *qb_tail_most(const struct qb_tail_groups *groups);
+
+/* What one context needs for them: contexts of their engines, and memory for their outputs. *out is
+ * to be freed also after a failure. */
+struct qb_tail_groups_run;
+qb_status qb_tail_groups_run_create(qb_ctx *cx, struct qb_tail_groups *groups, qb_workers *workers,
+                                    struct qb_tail_groups_run **out);
+void qb_tail_groups_run_free(struct qb_tail_groups_run *run); /* accepts NULL */
+/* All nodes of `graph`, a copy of the tail's whose inputs are constant: its values become constant,
+ * but for those within groups. Some lie in `run`, until it runs again. */
+qb_status qb_tail_groups_run(qb_ctx *cx, struct qb_tail_groups_run *run, qb_graph *graph);
+/* Groups that an engine ran in the last run. */
+int32_t qb_tail_groups_planned(const struct qb_tail_groups_run *run);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/processor.h"
 #include "engine/plans_internal.h"
 #include "engine/realize/realize_internal.h"
+#include "engine/run/context_internal.h"
 #include "engine/tune/tune_internal.h"
 #include "graph/dequantize.h"
 
@@ -285,21 +286,14 @@ static qb_status split_sizes(qb_ctx *cx, request *r, qb_graph_split *split) {
     r->graph = split->head;
     if (late > 16 && late > all / 4) /* more than the end of a detector */
         qb_warn(cx,
-                "%d of %d nodes have sizes that come with the data: they run on the host, one by "
-                "one, from '%s' on",
+                "%d of %d nodes have sizes that come with the data: from '%s' on they run on the "
+                "host, planned as sizes come",
                 (int)late, (int)all, split->tail->nodes[0].name);
     return QB_OK;
 }
 
-/* Runs an engine of one node once. */
-static qb_status run_once(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
-                          void *const *outputs) {
-    QB_RELEASED(qb_context_free_at) qb_context *context = NULL;
-    QB_TRY(qb_context_create(cx, engine, &context));
-    return qb_context_run(cx, context, inputs, outputs);
-}
-
-const qb_tail_engines qb_tail_node_engines = {qb_engine_build, run_once, qb_engine_free};
+const qb_tail_engines qb_tail_group_engines = {qb_engine_build, qb_context_prepare, qb_context_run,
+                                               qb_context_free, qb_engine_free};
 
 static qb_status attach_tail(qb_ctx *cx, const request *r, int32_t n_outputs, qb_graph_split *split,
                              qb_engine **out) {
@@ -308,7 +302,7 @@ static qb_status attach_tail(qb_ctx *cx, const request *r, int32_t n_outputs, qb
     if (split->tail) {
         split->tail = NULL;
         split->output = NULL;
-        status = qb_tail_attach(cx, *out, &parts, &qb_tail_node_engines);
+        status = qb_tail_attach(cx, *out, &parts, &qb_tail_group_engines);
     } else if (r->spec.max_sizes)
         status = qb_fail(cx, QB_STATUS_USAGE,
                          "--max-size %s: all sizes are known: none comes with the data",

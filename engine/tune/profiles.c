@@ -16,6 +16,23 @@ qb_status qb_profile_realize(qb_ctx *cx, qb_plans *plans, int32_t profile, const
     return status;
 }
 
+/* The same where what ran before is to make no difference: tactics are those for these shapes. */
+static qb_status tune_and_realize(qb_ctx *cx, qb_plans *plans, int32_t profile,
+                                  const qb_shape *shapes, qb_engine **out) {
+    qb_build_spec spec = plans->plan->spec;
+    qb_tuning_state none = {0};
+    qb_plan *plan;
+    (void)profile;
+    spec.input_shapes = shapes;
+    spec.n_profiles = 0;
+    QB_TRY(
+        qb_plan_tune(cx, plans->graph, &spec, plans, plans->tuning ? plans->tuning : &none, &plan));
+    const qb_status status =
+        qb_plan_realize(cx, plans->graph, plan, plans, qb_plans_compiled(plans), out);
+    if (status != QB_OK) qb_plan_free(plan);
+    return status;
+}
+
 /* The rows of each profile, tuned at its usual shapes. */
 static qb_status tune(qb_ctx *cx, qb_plans *plans, qb_plan *plan) {
     for (int32_t p = 0; p < plan->n_tables; p++) {
@@ -90,7 +107,8 @@ qb_status qb_profiles_build(qb_ctx *cx, const qb_graph *graph, qb_plan *plan, bo
     qb_plans *plans = NULL;
     qb_engine *engine = NULL;
     QB_GO(qb_graph_clone(cx, graph, &copy));
-    QB_GO(qb_plans_create(cx, copy, plan, qb_profile_realize, &plans));
+    QB_GO(qb_plans_create(cx, copy, plan,
+                          plan->spec.any_shapes ? tune_and_realize : qb_profile_realize, &plans));
     plans->tuning = known;
     QB_GO(qb_plan_fuse_products(cx, plans));
     if (tunes) QB_GO(tune(cx, plans, plan));

@@ -115,7 +115,7 @@ size_t qb_cache_budget(void);
 /* The largest divisor of the batch whose activations stay within the budget, at least 1. */
 int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget);
 
-/* engine/tune/build.c: what builds and runs engines of single nodes of a tail. */
-extern const qb_tail_engines qb_tail_node_engines;
+/* engine/tune/build.c */
+extern const qb_tail_engines qb_tail_group_engines;
 
 #endif

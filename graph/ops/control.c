@@ -37,7 +37,7 @@ static qb_status infer_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *i
 /* Runs a body in place: its outputs have data then. */
 static qb_status run_body(qb_ctx *cx, qb_graph *body, const qb_tensor *in, int32_t n) {
     for (int32_t i = 0; i < n; i++) QB_TRY(qb_graph_fix(cx, body, body->inputs[i], &in[i]));
-    return qb_graph_evaluate(cx, body, VALUE_BYTES_MAX, NULL);
+    return qb_graph_evaluate(cx, body, VALUE_BYTES_MAX);
 }
 
 static qb_tensor output_of(const qb_graph *body, int32_t i) {

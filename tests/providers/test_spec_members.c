@@ -16,13 +16,14 @@
 #define SIDE 18
 
 static const qb_shape small = {4, {1, 3, SIDE, SIDE}}, large = {4, {2, 3, SIDE, SIDE}};
+static const qb_shape beyond = {4, {3, 3, SIDE, SIDE}};
 static const qb_profile profile = {&small, &small, &large};
 static char cache[QB_TEST_PATH];
 
 /* All members in their order: with a new one this does not compile, and a row below is missing. */
-static const qb_build_spec none = {NULL, 0,     QB_DTYPE_NONE, false, false, 0,    NULL,
-                                   0,    0,     NULL,          0,     NULL,  0,    NULL,
-                                   NULL, false, false,         false, false, NULL, false};
+static const qb_build_spec none = {
+    NULL, 0, QB_DTYPE_NONE, false, false, 0,     NULL,  0,     0,     NULL, 0,
+    NULL, 0, false,         NULL,  NULL,  false, false, false, false, NULL, false};
 
 typedef enum network { FLOATS, QUANTIZED, MIXING } network;
 
@@ -52,6 +53,10 @@ static const member members[] = {
     {"input_shapes", FLOATS, {.input_shapes = &small}, {.input_shapes = &large}},
     {"batch", FLOATS, {.threads = 1}, {.threads = 1, .batch = 2}},
     {"profiles", FLOATS, {.threads = 1}, {.threads = 1, .profiles = &profile, .n_profiles = 1}},
+    {"any_shapes",
+     FLOATS,
+     {.threads = 1, .profiles = &profile, .n_profiles = 1},
+     {.threads = 1, .profiles = &profile, .n_profiles = 1, .any_shapes = true}},
     {"plan", FLOATS, {.input_shapes = &small}, {.input_shapes = &small, .plan = "nowhere.json"}},
     {"like", FLOATS, {.backends = "ref,cpu", .input_shapes = &small}, {.like = NULL}},
     {"time_tactics",
@@ -94,6 +99,15 @@ static qb_graph *make_network(network which) {
     return graph;
 }
 
+static bool takes(const qb_engine *engine, const qb_shape *shape) {
+    const qb_engine *plan = NULL;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    const qb_status status = qb_engine_at(&cx, engine, shape, &plan);
+    qb_engine_release(plan);
+    return status == QB_OK && plan;
+}
+
 /* What an engine is, and what its build left in the cache. */
 static void tell(const qb_engine *engine, qb_strbuf *out) {
     char shape[128], *text;
@@ -110,6 +124,8 @@ static void tell(const qb_engine *engine, qb_strbuf *out) {
         qb_strbuf_addf(out, "%s %s %s%s\n", step.op, step.tactic, qb_dtype_text(step.dtype),
                        step.seconds > 0 ? " timed" : "");
     }
+    if (qb_engine_n_profiles(engine) > 0)
+        qb_strbuf_add(out, takes(engine, &beyond) ? "any shapes\n" : "shapes of its profiles\n");
     if (qb_file_read(&cx, cache, (size_t)1 << 20, &text, &size) == QB_OK) {
         qb_strbuf_add(out, strstr(text, ";tf32") ? "cache of tf32" : "cache");
         qb_free(text);

@@ -1,5 +1,5 @@
-/* Sizes that only a run knows: what comes before is planned, the rest runs node by node behind it,
- * and the outputs have what is there, then zeros. */
+/* Sizes that only a run knows: what comes before is planned, the rest runs behind it, node by node
+ * or in groups, and the outputs have what is there, then zeros. */
 #include "qb_test.h"
 
 #include <math.h>
@@ -197,6 +197,110 @@ static void large_nodes_run_in_kernels(void **state) {
     release(&f);
 }
 
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+enum { EXPERTS = 3, ROWS = 96, WIDTH = 64, INNER = 128 };
+
+/* Each row goes through the products of the expert whose number `g` has for it, or through none. */
+static void make_experts(fixture *f) {
+    static const float nothing[ROWS * WIDTH];
+    static float weight[WIDTH * INNER];
+    const qb_shape wide = qb_shape_of(2, (int64_t)ROWS, (int64_t)WIDTH), one = qb_shape_of(1, 1);
+    const qb_shape up = qb_shape_of(2, (int64_t)WIDTH, (int64_t)INNER);
+    const qb_shape down = qb_shape_of(2, (int64_t)INNER, (int64_t)WIDTH);
+    const int64_t all = -1, sizes[2] = {ROWS, WIDTH};
+    const qb_shape two = qb_shape_of(1, 2);
+    const int32_t flat = start(f, ROWS * WIDTH);
+    const int32_t g = qb_graph_add_value(&f->cx, f->graph, "g", QB_DTYPE_F32,
+                                         &(qb_shape){.rank = 1, .dim = {ROWS}});
+    assert_ok(&f->cx, qb_graph_add_input(&f->cx, f->graph, g));
+#define CONSTANT(name, type, shape, data)                                                          \
+    qb_graph_add_constant(&f->cx, f->graph, name, QB_DTYPE_##type, shape, data)
+#define NODE(op, name, ...)                                                                        \
+    node(f, op, name, (int32_t[]){__VA_ARGS__}, (int32_t)(sizeof((int32_t[]){__VA_ARGS__}) / 4))
+    const int32_t x = NODE("Reshape", "x2", flat, CONSTANT("sizes", S64, &two, sizes));
+    const int32_t line = CONSTANT("line", S64, &one, &all);
+    int32_t sum = CONSTANT("start", F32, &wide, nothing);
+    for (int e = 0; e < EXPERTS; e++) {
+        const float number = (float)e;
+        for (int i = 0; i < WIDTH * INNER; i++) weight[i] = (float)((i + e) * 37 % 101 - 50) / 99;
+        const int32_t chosen = NODE("Equal", "chosen", g, CONSTANT("number", F32, &one, &number));
+        const int32_t at = NODE("NonZero", "at", chosen);
+        const int32_t data = NODE("Gather", "data", x, NODE("Reshape", "rows", at, line));
+        const int32_t kept =
+            NODE("Relu", "kept", NODE("MatMul", "wide", data, CONSTANT("up", F32, &up, weight)));
+        const int32_t made = NODE("MatMul", "made", kept, CONSTANT("down", F32, &down, weight));
+        sum = NODE("ScatterND", "sum", sum, NODE("Transpose", "place", at), made);
+    }
+    assert_ok(&f->cx, qb_graph_add_output(&f->cx, f->graph, NODE("Add", "y", sum, x)));
+    assert_ok(&f->cx, qb_graph_infer(&f->cx, f->graph));
+#undef CONSTANT
+#undef NODE
+}
+
+typedef struct feed {
+    float x[ROWS * WIDTH], g[ROWS], y[ROWS * WIDTH];
+} feed;
+
+/* `first` rows for the first expert, `second` for the second, `third` for the third. */
+static void draw(feed *f, const int *rows) {
+    for (int i = 0; i < ROWS * WIDTH; i++) f->x[i] = (float)((i + rows[0]) * 53 % 97 - 48) / 48;
+    for (int i = 0, e = 0, n = 0; i < ROWS; i++, n++) {
+        while (e < EXPERTS && n == rows[e]) e++, n = 0;
+        f->g[(i * 37) % ROWS] = e < EXPERTS ? (float)e : -1;
+    }
+}
+
+static void run_definitions(fixture *f, feed *to) {
+    qb_graph *graph;
+    const float *data[] = {to->x, to->g};
+    assert_ok(&f->cx, qb_graph_clone(&f->cx, f->graph, &graph));
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const qb_value *value = &graph->values[graph->inputs[i]];
+        const qb_tensor tensor =
+            qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)data[i]);
+        assert_ok(&f->cx, qb_graph_fix(&f->cx, graph, graph->inputs[i], &tensor));
+    }
+    assert_ok(&f->cx, qb_graph_evaluate(&f->cx, graph, SIZE_MAX));
+    memcpy(to->y, graph->values[graph->outputs[0]].data, sizeof to->y);
+    qb_graph_free(graph);
+}
+
+static void experts_take_what_comes(void **state) {
+    (void)state;
+    enum { FEEDS = 6 };
+    static const int rows[FEEDS][EXPERTS] = {{32, 32, 32}, {96, 0, 0},  {1, 1, 1},
+                                             {0, 0, 0},    {5, 60, 20}, {40, 16, 40}};
+    static const int32_t engines[FEEDS] = {3, 1, 1, 0, 3, 3};
+    static feed feeds[FEEDS];
+    static float got[2][FEEDS][ROWS * WIDTH];
+    fixture f;
+    make_experts(&f);
+    for (int i = 0; i < FEEDS; i++) {
+        draw(&feeds[i], rows[i]);
+        run_definitions(&f, &feeds[i]);
+    }
+    for (int backwards = 0; backwards < 2; backwards++) {
+        const qb_build_spec spec = {.threads = 2};
+        assert_ok(&f.cx, qb_engine_build(&f.cx, f.graph, &spec, &f.engine));
+        assert_ok(&f.cx, qb_context_create(&f.cx, f.engine, &f.context));
+        for (int run = 0; run < 2 * FEEDS; run++) {
+            const int i = backwards ? FEEDS - 1 - run % FEEDS : run % FEEDS;
+            const void *in[] = {feeds[i].x, feeds[i].g};
+            float *out = got[backwards][i];
+            memset(out, 0xff, sizeof got[0][0]);
+            assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, (void *[]){out}));
+            assert_int_equal(qb_context_late_engines(f.context), engines[i]);
+            for (int k = 0; k < ROWS * WIDTH; k++)
+                assert_true(fabsf(out[k] - feeds[i].y[k]) < 1e-3F);
+        }
+        qb_context_free(f.context);
+        qb_engine_free(f.engine);
+    }
+    assert_memory_equal(got[0], got[1], sizeof got[0]); /* whatever came before */
+    qb_graph_free(f.graph);
+}
+
 /* Values may ask for any size: what is made of it is refused by name, and not in a run. */
 static void sizes_that_nothing_bounds_are_refused(void **state) {
     (void)state;
@@ -272,6 +376,8 @@ static void forged_tails_are_refused(void **state) {
     save_one(&f, path, &(qb_engine_origin){0});
     qb_strbuf tail = {0};
     assert_ok(&f.cx, qb_file_tail_put(&f.cx, f.engine, &tail));
+    qb_context_free(f.context); /* it runs the tail */
+    f.context = NULL;
     qb_tail_free(f.engine->tail);
     f.engine->tail = NULL;
     for (size_t i = 0; i < tail.size; i++) {
@@ -321,6 +427,7 @@ int main(void) {
                                        cmocka_unit_test(boxes_are_those_that_were_counted),
                                        cmocka_unit_test(what_depends_on_it_follows),
                                        cmocka_unit_test(large_nodes_run_in_kernels),
+                                       cmocka_unit_test(experts_take_what_comes),
                                        cmocka_unit_test(sizes_that_nothing_bounds_are_refused),
                                        cmocka_unit_test(engine_files_have_it),
                                        cmocka_unit_test(forged_tails_are_refused)};
