@@ -8,6 +8,10 @@
  */
 void qb_value_dequantized(const qb_value *value, float *f32);
 
+/* Results of a node in `floats`, a copy without quantization whose values have data, become what
+ * the integers of `graph` can stand for. */
+void qb_node_round(const qb_graph *graph, int32_t node, const qb_graph *floats);
+
 /* The largest magnitude that the value may have: what was seen of it, and where it is quantized
  * what its scale can tell. 0: not known. */
 float qb_value_reach(const qb_value *value);

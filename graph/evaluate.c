@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "graph/dequantize.h"
 #include "graph/op.h"
 #include "graph_internal.h"
 
@@ -182,16 +181,6 @@ static qb_status cut_tail(qb_ctx *cx, const qb_graph *bound, const bool *late, q
     return qb_graph_clone(cx, tail, out); /* with constants of its own: those that are left */
 }
 
-/* Evaluation by the definitions knows floats only. */
-static qb_status make_float(qb_ctx *cx, qb_graph **graph) {
-    qb_graph *floats;
-    if (!qb_graph_is_quantized(*graph)) return QB_OK;
-    QB_TRY(qb_graph_dequantize(cx, *graph, &floats));
-    qb_graph_free(*graph);
-    *graph = floats;
-    return QB_OK;
-}
-
 static qb_status split_bound(qb_ctx *cx, const qb_graph *graph, const qb_graph *bound,
                              const bool *late, qb_graph_split *s) {
     QB_TRY_NEW(cx, s->output = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *s->output));
@@ -213,8 +202,7 @@ static qb_status split_bound(qb_ctx *cx, const qb_graph *graph, const qb_graph *
         if (id >= 0 && qb_graph_is_input(s->head, id)) continue;
         QB_TRY(need_output(cx, s->head, name, &number));
     }
-    QB_TRY(kill_idle(cx, s->head));
-    return make_float(cx, &s->tail);
+    return kill_idle(cx, s->head);
 }
 
 qb_status qb_graph_split_at_sizes(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,

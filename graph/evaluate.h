@@ -29,10 +29,9 @@ qb_status qb_graph_evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t node, size
  * only a run knows (those of NonZero, NonMaxSuppression, Unique, Compress, of TopK with a computed
  * k ...) and what depends on them. */
 typedef struct qb_graph_split {
-    qb_graph *head; /* of open shapes; outputs: those of the graph that it has, then what the tail
-                       reads */
-    qb_graph *tail; /* without quantization; inputs: outputs of the head and inputs of the graph, by
-                       their names */
+    qb_graph *head;  /* of open shapes; outputs: those of the graph that it has, then what the tail
+                        reads */
+    qb_graph *tail;  /* inputs: outputs of the head and inputs of the graph, by their names */
     int32_t *output; /* [n_outputs of the graph] number among the head's outputs, or -1 - number
                         among the tail's */
 } qb_graph_split;

@@ -338,7 +338,7 @@ static qb_status add_open_inputs(qb_ctx *cx, qb_graph *alone, const qb_late_grou
         const int32_t id = group->in[k];
         qb_value *value = &alone->values[id];
         if (uses.producer[id] >= 0) continue;
-        value->dtype = now->values[id].dtype;
+        if (value->q.n == 0) value->dtype = now->values[id].dtype;
         value->shape = now->values[id].shape;
         for (int32_t d = 0; d < value->shape.rank; d++) value->shape.dim[d] = -1;
         QB_TRY(qb_graph_add_input(cx, alone, id));

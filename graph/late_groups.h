@@ -48,8 +48,9 @@ typedef struct qb_late_extent {
 qb_late_extent qb_late_group_measure(qb_ctx *cx, qb_graph *graph, const qb_late_group *group);
 
 /* The group as a graph whose inputs have open dimensions. It shares the constants of `graph`, the
- * one that was grouped and must outlive it. Types and ranks of inputs are those in `now`, a copy of
- * it; inputs and outputs are in the group's order. Inputs whose producer is in it are left out. */
+ * one that was grouped, or that with quantization, which must outlive it. Types and ranks of inputs
+ * are those in `now`, a copy of it; inputs and outputs are in the group's order. Inputs whose
+ * producer is in it are left out. */
 qb_status qb_late_group_graph(qb_ctx *cx, const qb_graph *graph, const qb_late_group *group,
                               const qb_graph *now, qb_graph **out);
 #endif

@@ -5,7 +5,6 @@
 #include "engine/file/file_internal.h"
 #include "engine/run/tail_internal.h"
 #include "engine/tune/tune_internal.h"
-#include "graph/dequantize.h"
 #include "graph/store.h"
 
 qb_status qb_file_tail_put(qb_ctx *cx, const qb_engine *engine, qb_strbuf *out) {
@@ -57,11 +56,12 @@ static qb_status get_head(reading *r, qb_tail_parts *parts, char **sizes) {
 }
 
 /* Is this input of the graph the engine's value of that name, as it is there? */
-static bool is_given(const qb_engine *e, const qb_value *value) {
+static bool is_given(const qb_engine *e, const qb_graph *graph, int32_t input) {
+    const qb_value *value = &graph->values[graph->inputs[input]];
     for (int32_t i = 0; i < e->n_outputs + e->n_inputs; i++) {
         const qb_port *port = i < e->n_outputs ? &e->outputs[i] : &e->inputs[i - e->n_outputs];
         if (strcmp(port->name, value->name) == 0)
-            return port->desc.dtype == value->dtype &&
+            return port->desc.dtype == qb_graph_input_type(graph, input) &&
                    qb_shape_equal(&port->desc.shape, &value->shape);
     }
     return false;
@@ -69,10 +69,8 @@ static bool is_given(const qb_engine *e, const qb_value *value) {
 
 static qb_status check(const reading *r, const qb_engine *e, const qb_tail_parts *parts) {
     const qb_graph *graph = parts->graph;
-    if (qb_graph_is_quantized(graph)) return damaged(r, "quantized values");
     for (int32_t i = 0; i < graph->n_inputs; i++)
-        if (!is_given(e, &graph->values[graph->inputs[i]]))
-            return damaged(r, "an input that the engine does not give");
+        if (!is_given(e, graph, i)) return damaged(r, "an input that the engine does not give");
     for (int32_t i = 0; i < parts->n_outputs; i++)
         if (parts->from[i] >= e->n_outputs || parts->from[i] < -graph->n_outputs)
             return damaged(r, "an output that is not there");

@@ -2,17 +2,21 @@
 
 #include <string.h>
 
+#include "graph/dequantize.h"
+
 struct qb_tail {
     qb_tail_parts parts;
-    qb_port *output; /* with the largest shapes */
-    int32_t *input;  /* of the graph: the head's output, or -1 - the engine's input */
-    qb_arena *arena; /* texts */
+    qb_graph *floats; /* the graph, or where it is quantized, a copy that is not */
+    qb_port *output;  /* with the largest shapes */
+    int32_t *input;   /* of the graph: the head's output, or -1 - the engine's input */
+    qb_arena *arena;  /* texts */
     struct qb_tail_groups *groups;
 };
 
 void qb_tail_free(struct qb_tail *tail) {
     if (!tail) return;
     qb_tail_groups_free(tail->groups);
+    if (tail->floats != tail->parts.graph) qb_graph_free(tail->floats);
     qb_graph_free(tail->parts.graph);
     qb_arena_free(tail->arena);
     QB_FREE_ALL(tail->output, tail->parts.from, tail->input, tail);
@@ -36,7 +40,7 @@ static qb_status find_inputs(qb_ctx *cx, const qb_engine *engine, struct qb_tail
         const qb_desc *desc = head >= 0 ? &engine->outputs[head].desc : &engine->inputs[input].desc;
         t->input[i] = head >= 0 ? head : -1 - input;
         value->shape = desc->shape;
-        value->dtype = desc->dtype;
+        if (value->q.n == 0) value->dtype = desc->dtype;
     }
     return QB_OK;
 }
@@ -73,8 +77,10 @@ static qb_status make_tail(qb_ctx *cx, const qb_engine *engine, const qb_tail_en
     QB_TRY_NEW(cx, t->input = qb_alloc(cx, (size_t)p->graph->n_inputs, sizeof *t->input));
     QB_TRY(find_inputs(cx, engine, t));
     QB_TRY(qb_graph_sweep(cx, p->graph));
-    QB_TRY(qb_tail_groups_create(cx, engine, p, engines, &t->groups));
-    QB_TRY(qb_graph_clone_sharing(cx, p->graph, &bounds));
+    t->floats = p->graph;
+    if (qb_graph_is_quantized(p->graph)) QB_TRY(qb_graph_dequantize(cx, p->graph, &t->floats));
+    QB_TRY(qb_tail_groups_create(cx, engine, p, t->floats, engines, &t->groups));
+    QB_TRY(qb_graph_clone_sharing(cx, t->floats, &bounds));
     QB_TRY(qb_graph_bound(cx, bounds, qb_tail_most(t->groups)));
     return name_outputs(cx, engine, bounds, t);
 }
@@ -167,7 +173,7 @@ static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const 
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *inputs,
                             void *const *outputs) {
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
-    QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->parts.graph, &graph));
+    QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->floats, &graph));
     fix_inputs(r, inputs, graph);
     qb_status status = qb_tail_groups_run(cx, r->groups, graph);
     for (int32_t i = 0; i < r->engine->tail->parts.n_outputs && status == QB_OK; i++)

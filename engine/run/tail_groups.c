@@ -7,6 +7,7 @@
 #include "engine/profiles.h"
 #include "engine/run/context_internal.h"
 #include "engine/run/tail_internal.h"
+#include "graph/dequantize.h"
 
 /* An engine pays from so many multiplications, or elements in and out, on. */
 #define WORK_LEAST 1e5
@@ -19,7 +20,8 @@ typedef struct shared { /* of all runs of a group */
 } shared;
 
 struct qb_tail_groups {
-    const qb_graph *graph; /* the tail's */
+    const qb_graph *graph;  /* the tail's */
+    const qb_graph *floats; /* the same without quantization, value by value */
     qb_late_groups *found;
     qb_build_spec spec;
     const qb_tail_engines *engines;
@@ -42,16 +44,18 @@ void qb_tail_groups_free(struct qb_tail_groups *t) {
 const qb_shape *qb_tail_most(const struct qb_tail_groups *groups) { return groups->most; }
 
 qb_status qb_tail_groups_create(qb_ctx *cx, const qb_engine *head, const qb_tail_parts *parts,
-                                const qb_tail_engines *engines, struct qb_tail_groups **out) {
+                                const qb_graph *floats, const qb_tail_engines *engines,
+                                struct qb_tail_groups **out) {
     struct qb_tail_groups *t = QB_NEW(cx, qb_alloc(cx, 1, sizeof *t));
     const size_t n_values = (size_t)parts->graph->n_values;
     *out = t;
     pthread_mutex_init(&t->lock, NULL);
     t->graph = parts->graph;
+    t->floats = floats;
     t->engines = engines;
     t->spec = (qb_build_spec){.backends = head->device ? NULL : head->plan->spec.backends,
                               .threads = head->plan->spec.threads};
-    QB_TRY(qb_late_groups_find(cx, t->graph, &t->found));
+    QB_TRY(qb_late_groups_find(cx, floats, &t->found));
     QB_TRY_NEW(cx, t->of = qb_alloc(cx, (size_t)t->found->n_groups, sizeof *t->of));
     if (!parts->max_sizes) return QB_OK;
     QB_TRY_NEW(cx, t->most = qb_alloc(cx, n_values, sizeof *t->most));
@@ -213,9 +217,11 @@ static qb_status run_planned(qb_ctx *cx, const qb_tail_engines *engines, const o
     return QB_OK;
 }
 
+/* By the definition, whose results are rounded as the quantized values are that they stand for. */
 static qb_status run_node(qb_ctx *cx, const struct qb_tail_groups_run *r, qb_graph *graph,
                           int32_t node) {
     QB_TRY(qb_graph_evaluate_node(cx, graph, node, QB_TAIL_VALUE_MAX, r->memory));
+    qb_node_round(r->groups->graph, node, graph);
     return qb_graph_check_most(cx, graph, node, r->groups->most);
 }
 

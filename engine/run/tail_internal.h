@@ -57,11 +57,13 @@ qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *run, const void *const *inp
 
 /* ---- engine/run/tail_groups.c: groups that do much run in engines ---------------------------- */
 
-/* Of a tail's graph, swept, which must outlive it; with threads and backends of its head. Any
- * number of runs may share it. *out is to be freed also after a failure. */
+/* Of a tail's graph, swept, and a copy without quantization, which must outlive it; with threads
+ * and backends of its head. Any number of runs may share it. *out is to be freed also after a
+ * failure. */
 struct qb_tail_groups;
 qb_status qb_tail_groups_create(qb_ctx *cx, const qb_engine *head, const qb_tail_parts *parts,
-                                const qb_tail_engines *engines, struct qb_tail_groups **out);
+                                const qb_graph *floats, const qb_tail_engines *engines,
+                                struct qb_tail_groups **out);
 void qb_tail_groups_free(struct qb_tail_groups *groups); /* accepts NULL */
 /* The largest shapes of values of the graph, by --max-size; rank -1: not told. What they say holds
  * in runs. NULL: nothing is told. */
@@ -73,8 +75,8 @@ struct qb_tail_groups_run;
 qb_status qb_tail_groups_run_create(qb_ctx *cx, struct qb_tail_groups *groups, qb_workers *workers,
                                     struct qb_tail_groups_run **out);
 void qb_tail_groups_run_free(struct qb_tail_groups_run *run); /* accepts NULL */
-/* All nodes of `graph`, a copy of the tail's whose inputs are constant: its values become constant,
- * but for those within groups. Some lie in `run`, until it runs again. */
+/* All nodes of `graph`, a copy of the one without quantization whose inputs are constant: its
+ * values become constant, but for those within groups. Some lie in `run`, until it runs again. */
 qb_status qb_tail_groups_run(qb_ctx *cx, struct qb_tail_groups_run *run, qb_graph *graph);
 /* Groups that an engine ran in the last run. */
 int32_t qb_tail_groups_planned(const struct qb_tail_groups_run *run);

@@ -8,6 +8,7 @@
 #include "engine/file.h"
 #include "engine/file/file_internal.h"
 #include "engine/run/tail_internal.h"
+#include "graph/dequantize.h"
 #include "graph/op.h"
 
 enum { N = 6 };
@@ -200,6 +201,7 @@ static void large_nodes_run_in_kernels(void **state) {
 /* ---- groups ---------------------------------------------------------------------------------- */
 
 enum { EXPERTS = 3, ROWS = 96, WIDTH = 64, INNER = 128 };
+#define MADE_STEP 0.25F
 
 /* Each row goes through the products of the expert whose number `g` has for it, or through none. */
 static void make_experts(fixture *f) {
@@ -299,6 +301,104 @@ static void experts_take_what_comes(void **state) {
     }
     assert_memory_equal(got[0], got[1], sizeof got[0]); /* whatever came before */
     qb_graph_free(f.graph);
+}
+
+static void quantize(fixture *f, int32_t id, qb_dtype dtype, float step, int32_t zero_point) {
+    qb_value *value = &f->graph->values[id];
+    float *scale = qb_arena_alloc(&f->cx, f->graph->arena, 1, sizeof *scale);
+    int32_t *zero = qb_arena_alloc(&f->cx, f->graph->arena, 1, sizeof *zero);
+    *scale = step;
+    *zero = zero_point;
+    value->dtype = dtype;
+    value->q = (qb_qparams){.n = 1, .dtype = dtype, .axis = -1, .scale = scale, .zero = zero};
+}
+
+static void quantize_weight(fixture *f, int32_t id) {
+    qb_value *value = &f->graph->values[id];
+    const int64_t n = qb_shape_count(&value->shape);
+    int8_t *integers = qb_arena_alloc(&f->cx, f->graph->arena, (size_t)n, 1);
+    for (int64_t i = 0; i < n; i++)
+        integers[i] = (int8_t)lrintf(((const float *)value->data)[i] * 100);
+    value->data = integers;
+    value->bytes = (size_t)n;
+    quantize(f, id, QB_DTYPE_S8, 0.01F, 0);
+}
+
+/* Products of quantized values; the sum of what they make stays in float. */
+static void quantize_experts(fixture *f) {
+    quantize(f, f->graph->inputs[0], QB_DTYPE_U8, 1 / 100.0F, 128);
+    for (int32_t i = 0; i < f->graph->n_nodes; i++) {
+        const qb_node *it = &f->graph->nodes[i];
+        const char *op = it->op->name;
+        const bool is_product = strcmp(op, "MatMul") == 0;
+        if (is_product) quantize_weight(f, it->in[1]);
+        if (it->out[0] == qb_graph_find_value(f->graph, "x2") || strcmp(op, "Gather") == 0)
+            quantize(f, it->out[0], QB_DTYPE_U8, 1 / 100.0F, 128);
+        else if (strcmp(op, "Relu") == 0)
+            quantize(f, it->out[0], QB_DTYPE_U8, 0.05F, 0);
+        else if (is_product && strncmp(f->graph->values[it->out[0]].name, "made", 4) == 0)
+            quantize(f, it->out[0], QB_DTYPE_U8, MADE_STEP, 120);
+    }
+}
+
+/* The definitions, each result rounded as the graph says. */
+static void run_rounded(fixture *f, feed *to) {
+    qb_graph *floats;
+    const float *data[] = {to->x, to->g};
+    assert_ok(&f->cx, qb_graph_dequantize(&f->cx, f->graph, &floats));
+    for (int32_t i = 0; i < floats->n_inputs; i++) {
+        const qb_value *value = &floats->values[floats->inputs[i]];
+        const qb_tensor tensor =
+            qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)data[i]);
+        assert_ok(&f->cx, qb_graph_fix(&f->cx, floats, floats->inputs[i], &tensor));
+    }
+    for (int32_t i = 0; i < floats->n_nodes; i++) {
+        assert_ok(&f->cx, qb_graph_evaluate_node(&f->cx, floats, i, SIZE_MAX, NULL));
+        qb_node_round(f->graph, i, floats);
+    }
+    memcpy(to->y, floats->values[floats->outputs[0]].data, sizeof to->y);
+    qb_graph_free(floats);
+}
+
+/* Integers in kernels and by definition: up to a step where a sum lies between two. */
+static void quantized_experts_are_rounded(void **state) {
+    (void)state;
+    enum { FEEDS = 3 };
+    static const int rows[FEEDS][EXPERTS] = {{32, 40, 24}, {90, 2, 0}, {1, 1, 1}};
+    static feed to;
+    static float out[ROWS * WIDTH], of_file[ROWS * WIDTH];
+    const qb_build_spec spec = {.threads = 2};
+    const qb_engine_origin origin = {0};
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    fixture f, file = {0};
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "x.qbe");
+    qb_ctx_init(&file.cx);
+    make_experts(&f);
+    quantize_experts(&f);
+    assert_ok(&f.cx, qb_engine_build(&f.cx, f.graph, &spec, &f.engine));
+    assert_ok(&f.cx, qb_context_create(&f.cx, f.engine, &f.context));
+    assert_ok(&f.cx, qb_engine_save(&f.cx, f.engine, &origin, path));
+    assert_ok(&file.cx, qb_engine_load(&file.cx, path, &file.engine));
+    assert_ok(&file.cx, qb_context_create(&file.cx, file.engine, &file.context));
+    for (int i = 0; i < FEEDS; i++) {
+        int other = 0;
+        draw(&to, rows[i]);
+        for (int k = 0; k < ROWS * WIDTH; k++) to.x[k] = (float)lrintf(to.x[k] * 100) / 100;
+        run_rounded(&f, &to);
+        assert_ok(&f.cx,
+                  qb_context_run(&f.cx, f.context, (const void *[]){to.x, to.g}, (void *[]){out}));
+        for (int k = 0; k < ROWS * WIDTH; k++) {
+            assert_true(fabsf(out[k] - to.y[k]) < MADE_STEP * 1.01F);
+            other += fabsf(out[k] - to.y[k]) > 1e-4F;
+        }
+        assert_true(other < ROWS * WIDTH / 100);
+        assert_ok(&file.cx, qb_context_run(&file.cx, file.context, (const void *[]){to.x, to.g},
+                                           (void *[]){of_file}));
+        assert_memory_equal(out, of_file, sizeof out);
+    }
+    release(&file);
+    release(&f);
 }
 
 /* Values may ask for any size: what is made of it is refused by name, and not in a run. */
@@ -428,6 +528,7 @@ int main(void) {
                                        cmocka_unit_test(what_depends_on_it_follows),
                                        cmocka_unit_test(large_nodes_run_in_kernels),
                                        cmocka_unit_test(experts_take_what_comes),
+                                       cmocka_unit_test(quantized_experts_are_rounded),
                                        cmocka_unit_test(sizes_that_nothing_bounds_are_refused),
                                        cmocka_unit_test(engine_files_have_it),
                                        cmocka_unit_test(forged_tails_are_refused)};

@@ -1,7 +1,12 @@
 /* Nodes whose sizes come with the data: which of them are a group. */
 #include "graph/late_groups.h"
 
+#include <math.h>
+#include <string.h>
+
 #include "build_graph.h"
+#include "graph/dequantize.h"
+#include "graph/evaluate.h"
 
 static qb_late_groups *find(maker *m) {
     qb_late_groups *found;
@@ -159,10 +164,44 @@ static void too_many_sizes_are_not_told_apart(void **state) {
     }
 }
 
+/* What moves numbers leaves them as they are; others' results are rounded and clamped. */
+static void results_are_rounded(void **state) {
+    (void)state;
+    const float given[2][3] = {{0.5F, -3, 1.25F}, {0.13F, 200, NAN}};
+    const float rounded[6] = {0.5F, -3, 1.25F, 0.25F, 31.75F, 0};
+    for (int same = 0; same < 2; same++) {
+        maker m;
+        qb_graph *floats;
+        float got[6];
+        maker_init(&m, 4);
+        const int32_t a = make_input(&m, "a", DIMS(3)), b = make_input(&m, "b", DIMS(3));
+        const int32_t both = NODE(&m, "Concat", "both", a, b);
+        set_int(&m, "axis", 0);
+        make_output(&m, both);
+        make_quantized(&m, a, 0.25F, 128);
+        make_quantized(&m, both, 0.25F, 128);
+        if (same) make_quantized(&m, b, 0.25F, 128);
+        assert_ok(&m.cx, qb_graph_dequantize(&m.cx, m.graph, &floats));
+        for (int i = 0; i < 2; i++) {
+            const qb_shape three = DIMS(3);
+            const qb_tensor t = qb_tensor_of(QB_DTYPE_F32, three, (void *)(uintptr_t)given[i]);
+            assert_ok(&m.cx, qb_graph_fix(&m.cx, floats, floats->inputs[i], &t));
+        }
+        assert_ok(&m.cx, qb_graph_evaluate_node(&m.cx, floats, 0, SIZE_MAX, NULL));
+        qb_node_round(m.graph, 0, floats);
+        memcpy(got, floats->values[floats->outputs[0]].data, sizeof got);
+        assert_memory_equal(got, same ? given[0] : rounded, sizeof given[0]);
+        assert_memory_equal(got + 3, same ? given[1] : rounded + 3, sizeof given[1]);
+        qb_graph_free(floats);
+        maker_release(&m);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(groups_depend_on_the_same_sizes),
     cmocka_unit_test(parts_add_up_to_the_whole),
     cmocka_unit_test(too_many_sizes_are_not_told_apart),
+    cmocka_unit_test(results_are_rounded),
 };
 
 QB_TEST_MAIN(tests)
