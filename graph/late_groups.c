@@ -54,7 +54,7 @@ void qb_late_groups_free(qb_late_groups *groups) {
     qb_free(groups);
 }
 
-/* NULL with an error; the second time that there are too many numbers is no different. */
+/* NULL with an error. Beyond NUMBERS_MAX `find` gives up. */
 static int32_t *new_numbers(finder *f, size_t n) {
     f->numbers += n;
     return qb_arena_alloc(f->cx, f->to->arena, n + 1, sizeof(int32_t));
@@ -110,9 +110,9 @@ static bool follows(finder *f, int32_t index) {
 
 /* What a Split with computed sizes gives adds up to what it splits. */
 static int64_t stand_in(const finder *f, const qb_node *node, int32_t d) {
+    if (!node->op->strided || node->n_out < 2) return STAND_IN;
     const qb_shape *whole = &f->trial->values[node->in[0]].shape;
-    const bool parts = node->op->strided && node->n_out > 1 && d < whole->rank;
-    return parts && whole->dim[d] >= node->n_out ? whole->dim[d] / node->n_out : STAND_IN;
+    return d < whole->rank && whole->dim[d] >= node->n_out ? whole->dim[d] / node->n_out : STAND_IN;
 }
 
 /* Closes the sizes of a late node's output, on which others depend from now on. */
@@ -153,8 +153,9 @@ static int compare_sets(const late_set *a, const late_set *b) {
     return memcmp(a->value, b->value, (size_t)a->n * sizeof *a->value);
 }
 
-/* What depends on fewer values runs earlier: all that a node reads depends on fewer than it does,
- * but for those that follow in its own group, and for what late nodes read. */
+/* Fewer values first, for nothing depends on more of them than what is made of it does. Of as many:
+ * what merges reads none that depends on the same ones, what follows may read that, and late nodes
+ * both. */
 static int compare(const void *a, const void *b) {
     const item *p = a, *q = b;
     if (p->of.n != q->of.n) return p->of.n < q->of.n ? -1 : 1;
