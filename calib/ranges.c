@@ -11,12 +11,10 @@
 
 #define QB_CALIB_FORMAT(name) extern const qb_calib_format qb_calib_format_##name;
 #include "calib/formats.def"
-#undef QB_CALIB_FORMAT
 
 static const qb_calib_format *const formats[] = {
 #define QB_CALIB_FORMAT(name) &qb_calib_format_##name,
 #include "calib/formats.def"
-#undef QB_CALIB_FORMAT
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0], NAME_LIMIT = 1024 };
 

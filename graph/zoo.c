@@ -9,7 +9,6 @@
 const qb_zoo_model *const qb_zoo_models[] = {
 #define X(identifier) &qb_zoo_##identifier,
 #include "graph/zoo.def"
-#undef X
     NULL};
 
 const qb_zoo_model *qb_zoo_find(const char *name) {

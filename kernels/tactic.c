@@ -4,12 +4,10 @@
 
 #define QB_TACTIC_ROW(symbol) extern const qb_tactic qb_tactic_##symbol;
 #include "kernels/tactics.def"
-#undef QB_TACTIC_ROW
 
 static const qb_tactic *const all_tactics[] = {
 #define QB_TACTIC_ROW(symbol) &qb_tactic_##symbol,
 #include "kernels/tactics.def"
-#undef QB_TACTIC_ROW
     NULL};
 
 const qb_tactic *const *qb_tactics(void) { return all_tactics; }
