@@ -155,37 +155,35 @@ typedef struct texts {
     size_t n, size;
 } texts;
 
+static void texts_release(texts *t) { qb_free(t->data); }
+
 /* A list of 1 to `most` texts of at most `longest` bytes. */
 static qb_status read_texts(const qb_h5 *h, const char *name, hsize_t most, size_t longest,
                             texts *out) {
     hsize_t n = 0;
-    hid_t set = -1;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_dataset(h, name, 1, &n, NULL, &set));
-    hid_t type = H5Dget_type(set), memory = -1;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_h5_close) hid_t type = H5Dget_type(set);
     const size_t stored = type < 0 ? 0 : H5Tget_size(type);
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || stored == 0 ||
         stored > longest)
-        QB_GO(malformed(h, name, "texts of fixed length"));
+        return malformed(h, name, "texts of fixed length");
     const size_t size = stored < longest ? stored + 1 : longest;
     if (n < 1 || n > most)
-        QB_GO(qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s: expected 1 to %llu texts, got %llu",
-                      h->name, name, (unsigned long long)most, (unsigned long long)n));
-    *out = (texts){qb_alloc(h->cx, (size_t)n, size), (size_t)n, size};
-    if (!out->data) QB_GO(h->cx->code);
-    memory = qb_h5_text_type(size);
+        return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s: expected 1 to %llu texts, got %llu",
+                       h->name, name, (unsigned long long)most, (unsigned long long)n);
+    QB_TRY_NEW(h->cx, out->data = qb_alloc(h->cx, (size_t)n, size));
+    out->n = (size_t)n;
+    out->size = size;
+    QB_RELEASED(qb_h5_close) hid_t memory = qb_h5_text_type(size);
     if (H5Dread(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out->data) < 0)
-        QB_GO(qb_h5_fail(h, QB_STATUS_FORMAT, name));
-    for (size_t i = 0; i < n && status == QB_OK; i++) {
+        return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    for (size_t i = 0; i < n; i++) {
         out->data[(i + 1) * size - 1] = '\0';
         if (!qb_text_is_clean(out->data + i * size))
-            status = malformed(h, name, "texts that can be shown");
+            return malformed(h, name, "texts that can be shown");
     }
-out:
-    if (memory >= 0) H5Tclose(memory);
-    if (type >= 0) H5Tclose(type);
-    H5Dclose(set);
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_names(const qb_h5 *h, const texts *names, qb_table *table) {
@@ -200,16 +198,15 @@ static qb_status read_names(const qb_h5 *h, const texts *names, qb_table *table)
 }
 
 static qb_status read_methods(const qb_h5 *h, qb_table *table) {
-    texts methods = {0};
-    qb_status status = read_texts(h, "method", QB_TABLE_METHODS, QB_METHOD_TEXT, &methods);
-    for (size_t i = 0; status == QB_OK && i < methods.n; i++) {
+    QB_RELEASED(texts_release) texts methods = {0};
+    QB_TRY(read_texts(h, "method", QB_TABLE_METHODS, QB_METHOD_TEXT, &methods));
+    for (size_t i = 0; i < methods.n; i++) {
         const char *method = methods.data + i * methods.size;
-        if (*method == '\0') status = malformed(h, "method", "names that are not empty");
+        if (*method == '\0') return malformed(h, "method", "names that are not empty");
         strcpy(table->method[i], method);
     }
     table->n_methods = (int32_t)methods.n;
-    qb_free(methods.data);
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_columns(const qb_h5 *h, qb_table *table) {
@@ -486,30 +483,25 @@ static qb_status check_magic(const qb_h5 *h) {
 }
 
 static qb_status read_all(const qb_h5 *h, qb_table **out) {
-    texts names = {0};
-    qb_table *table = NULL;
-    hid_t bins = -1;
-    qb_status status = QB_OK;
-    QB_GO(check_magic(h));
-    QB_GO(read_texts(h, "name", QB_TABLE_ENTRIES, QB_H5_TEXT, &names));
-    QB_GO(open_bins(h, names.n, &bins));
-    QB_GO(qb_table_create(h->cx, (int32_t)names.n, &table));
-    QB_GO(read_names(h, &names, table));
-    QB_GO(read_attributes(h, table));
-    QB_GO(read_origin(h, table));
-    QB_GO(read_methods(h, table));
-    QB_GO(read_columns(h, table));
-    QB_GO(read_ranges(h, table));
-    QB_GO(read_samples(h, table));
-    QB_GO(read_all_channels(h, table));
-    QB_GO(read_bins(h, bins, table));
-    QB_GO(check_entries(h, table));
+    QB_RELEASED(texts_release) texts names = {0};
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
+    QB_RELEASED(qb_h5_close) hid_t bins = -1;
+    QB_TRY(check_magic(h));
+    QB_TRY(read_texts(h, "name", QB_TABLE_ENTRIES, QB_H5_TEXT, &names));
+    QB_TRY(open_bins(h, names.n, &bins));
+    QB_TRY(qb_table_create(h->cx, (int32_t)names.n, &table));
+    QB_TRY(read_names(h, &names, table));
+    QB_TRY(read_attributes(h, table));
+    QB_TRY(read_origin(h, table));
+    QB_TRY(read_methods(h, table));
+    QB_TRY(read_columns(h, table));
+    QB_TRY(read_ranges(h, table));
+    QB_TRY(read_samples(h, table));
+    QB_TRY(read_all_channels(h, table));
+    QB_TRY(read_bins(h, bins, table));
+    QB_TRY(check_entries(h, table));
     *out = QB_MOVE(table);
-out:
-    if (bins >= 0) H5Dclose(bins);
-    qb_table_free(table);
-    qb_free(names.data);
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_image(qb_h5 *h, const void *bytes, size_t size, qb_table **out) {
