@@ -18,6 +18,20 @@ qb_status qb_eval_same_bytes(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     return QB_OK;
 }
 
+qb_status qb_eval_runs(qb_ctx *cx, const qb_node *node, const qb_tensor *a, const qb_tensor *b,
+                       qb_tensor *out, const qb_run_fn runs[QB_DTYPE_COUNT]) {
+    const qb_dtype dtype = a->desc.dtype;
+    if (!runs[dtype]) return qb_eval_refuse(cx, node, dtype);
+    const size_t size = qb_dtype_size(dtype), out_size = qb_dtype_size(out->desc.dtype);
+    const qb_shape *shapes[2] = {&a->desc.shape, &b->desc.shape};
+    qb_walk w;
+    for (qb_walk_broadcast(&w, &out->desc.shape, shapes, 2); w.left > 0; qb_walk_next(&w))
+        runs[dtype]((const char *)a->data + (size_t)w.at[0] * size, w.step[0],
+                    (const char *)b->data + (size_t)w.at[1] * size, w.step[1],
+                    (char *)out->data + (size_t)w.out * out_size, w.run);
+    return QB_OK;
+}
+
 static void gather(const qb_tensor *in, const qb_strided *strided, const qb_tensor *out) {
     const size_t size = qb_dtype_size(out->desc.dtype);
     qb_shape shape = {.rank = strided->rank};
