@@ -46,8 +46,7 @@ qb_status qb_kernel_alloc(qb_ctx *cx, const qb_tactic *tactic, const qb_problem 
         const qb_qparams *q = i < problem->n_in ? &problem->in[i].q : &problem->out.q;
         if (q->n > 0) params += (size_t)q->n * 2 * sizeof(float);
     }
-    qb_kernel *kernel = qb_alloc(cx, 1, sizeof *kernel + descs + params);
-    if (!kernel) return QB_STATUS_NOMEM;
+    qb_kernel *kernel = QB_NEW(cx, qb_alloc(cx, 1, sizeof *kernel + descs + params));
     kernel->tactic = tactic;
     kernel->problem = *problem;
     kernel->problem.compiled = NULL;

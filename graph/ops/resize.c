@@ -410,8 +410,7 @@ static qb_status eval_weighted(qb_ctx *cx, const resize_attrs *attrs, const plan
         next.dim[d] = p->size[d];
         QB_RELEASED(taps_release) taps t = {0};
         QB_TRY(taps_make(cx, p, attrs, &in->desc.shape, d, &t));
-        float *to = qb_temp_take(cx, (size_t)qb_shape_count(&next), sizeof *to);
-        if (!to) return QB_STATUS_NOMEM;
+        float *to = QB_NEW(cx, qb_temp_take(cx, (size_t)qb_shape_count(&next), sizeof *to));
         resize_dim(from, to, &shape, d, p->size[d], &t, attrs->extrapolation_value);
         qb_temp_give(owned);
         from = owned = to;
@@ -538,8 +537,7 @@ static qb_status upgrade_upsample(qb_ctx *cx, qb_graph *graph, int32_t node, int
         qb_shape shape = {.rank = 1, .dim = {old->scales.n}};
         QB_TRY(qb_node_const_floats(cx, graph, node, "scales", &shape, old->scales.v, &in[2]));
     }
-    resize_attrs *attrs = qb_attrs_new(cx, graph->arena, &qb_op_resize, QB_GRAPH_OPSET);
-    if (!attrs) return QB_STATUS_NOMEM;
+    resize_attrs *attrs = QB_NEW(cx, qb_attrs_new(cx, graph->arena, &qb_op_resize, QB_GRAPH_OPSET));
     attrs->mode = strcmp(old->mode, "bilinear") == 0 ? "linear" : old->mode;
     attrs->transform = "asymmetric";
     attrs->nearest_mode = "floor";
