@@ -414,16 +414,14 @@ out:
 }
 
 static qb_status merge(qb_ctx *cx, const qb_part *const *part, int32_t n, content *c, qb_run *run) {
-    qb_pack *pack = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *pack));
+    QB_FREED qb_pack *pack = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *pack));
     for (int32_t k = 0; k < n; k++)
         pack[k] = (qb_pack){.cx = cx,
                             .name = part[k]->name,
                             .reads = true,
                             .at = part[k]->results,
                             .left = part[k]->size};
-    qb_status status = pack_content(pack, n, c);
-    qb_free(pack);
-    QB_TRY(status);
+    QB_TRY(pack_content(pack, n, c));
     if (c->answers.n_engines != run->n_rows)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: results of %d engines, %d rows", part[0]->name,
                        (int)c->answers.n_engines, (int)run->n_rows);

@@ -140,11 +140,9 @@ static char *svg_body(char *text) {
 
 static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
     const char *name = figure->name;
-    char *path = qb_format(page->cx, "%s/%s.svg", page->figures, name), *text = NULL;
-    if (!path) return page->cx->code;
-    qb_status status = qb_file_read(page->cx, path, SVG_MAX, &text, NULL);
-    qb_free(path);
-    QB_TRY(status);
+    QB_FREED char *path = QB_NEW(page->cx, qb_format(page->cx, "%s/%s.svg", page->figures, name));
+    QB_FREED char *text = NULL;
+    QB_TRY(qb_file_read(page->cx, path, SVG_MAX, &text, NULL));
     const char *svg = svg_body(text);
     if (svg) {
         fprintf(page->stream, "<figure role=\"img\" aria-label=\"%s\" title=\"%s\">\n",
@@ -155,7 +153,6 @@ static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
             "<figcaption>Data and script: figures/%s.tsv, figures/%s.gp</figcaption></figure>\n",
             name, name);
     }
-    qb_free(text);
     return QB_OK;
 }
 
