@@ -461,9 +461,7 @@ static qb_status check_mapping(const key_check *c, const char *parent,
 
 qb_status qb_config_check_keys(qb_ctx *cx, const qb_config *config, const char *const *known) {
     if (!config->root || config->root->kind != NODE_MAPPING) return QB_OK;
-    key_check check = {cx, config, known, NULL};
-    QB_TRY(qb_arena_create(cx, &check.arena));
-    qb_status status = check_mapping(&check, "", config->root);
-    qb_arena_free(check.arena);
-    return status;
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
+    QB_TRY(qb_arena_create(cx, &arena));
+    return check_mapping(&(key_check){cx, config, known, arena}, "", config->root);
 }

@@ -15,6 +15,7 @@ qb_status qb_config_parse(qb_ctx *cx, const char *name, const char *text, size_t
                           qb_config **out);
 qb_status qb_config_load(qb_ctx *cx, const char *path, qb_config **out);
 void qb_config_free(qb_config *config);
+QB_RELEASE_AT(qb_config, qb_config_free)
 
 /* The node at a dotted path ("calibration.method") below the root; NULL when absent. */
 const qb_config_node *qb_config_find(const qb_config *config, const char *path);

@@ -2,6 +2,7 @@
 #ifndef QB_BASE_FILE_H
 #define QB_BASE_FILE_H
 
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
@@ -59,6 +60,10 @@ bool qb_path_exists(const char *path);
 bool qb_path_is_absent(const char *path);
 int64_t qb_file_bytes(const char *path); /* 0: there is no such file */
 bool qb_path_is_dir(const char *path);
+/* For QB_RELEASED; NULL is none. */
+static inline void qb_dir_close(DIR *const *dir) {
+    if (*dir) closedir(*dir);
+}
 /* Whether both are there and lead to one file, by whatever names. */
 bool qb_path_is_same(const char *a, const char *b);
 /* mkdir -p. */

@@ -29,9 +29,6 @@ typedef enum qb_status {
     QB_OK = QB_STATUS_OK
 } qb_status;
 
-/* The fixed English text of a status. Never NULL, also for values outside the enumeration. */
-const char *qb_status_text(qb_status status);
-
 #ifdef __cplusplus
 }
 #endif

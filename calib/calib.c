@@ -35,14 +35,13 @@ static qb_status describe(qb_ctx *cx, const calibration *c, qb_table *table) {
 
 static qb_status save_progress(qb_ctx *cx, void *user, const qb_loader_progress *progress) {
     const calibration *c = user;
-    qb_table *table;
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
     QB_TRY(qb_gather_table(cx, &c->gather, &table));
-    qb_status status = describe(cx, c, table);
-    if (status == QB_OK)
-        status = qb_checkpoint_save(cx, c->options->checkpoint, c->plan, progress, c->loader.seen,
-                                    table);
-    qb_table_free(table);
-    return status == QB_OK ? QB_OK : qb_wrap(cx, "save the checkpoint");
+    if (describe(cx, c, table) != QB_OK ||
+        qb_checkpoint_save(cx, c->options->checkpoint, c->plan, progress, c->loader.seen, table) !=
+            QB_OK)
+        return qb_wrap(cx, "save the checkpoint");
+    return QB_OK;
 }
 
 static qb_status resume(qb_ctx *cx, calibration *c) {

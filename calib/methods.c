@@ -9,12 +9,10 @@
 
 #define QB_CALIB_METHOD(name) extern const qb_calib_method qb_calib_method_##name;
 #include "calib/methods.def"
-#undef QB_CALIB_METHOD
 
 static const qb_calib_method *const known[] = {
 #define QB_CALIB_METHOD(name) &qb_calib_method_##name,
 #include "calib/methods.def"
-#undef QB_CALIB_METHOD
 };
 enum { N_METHODS = sizeof known / sizeof known[0] };
 

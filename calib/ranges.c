@@ -11,12 +11,10 @@
 
 #define QB_CALIB_FORMAT(name) extern const qb_calib_format qb_calib_format_##name;
 #include "calib/formats.def"
-#undef QB_CALIB_FORMAT
 
 static const qb_calib_format *const formats[] = {
 #define QB_CALIB_FORMAT(name) &qb_calib_format_##name,
 #include "calib/formats.def"
-#undef QB_CALIB_FORMAT
 };
 enum { N_FORMATS = sizeof formats / sizeof formats[0], NAME_LIMIT = 1024 };
 
@@ -201,41 +199,31 @@ qb_status qb_ranges_check_line_name(qb_ctx *cx, const char *name) {
 
 qb_status qb_ranges_parse_json(qb_ctx *cx, const char *bytes, size_t size, json_t **out) {
     json_error_t error;
-    json_t *root =
+    json_auto_t *root =
         json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     if (!root)
         return qb_fail(cx, QB_STATUS_FORMAT, "line %d, column %d: %s", error.line, error.column,
                        error.text);
-    if (!json_is_object(root)) {
-        json_decref(root);
-        return qb_fail(cx, QB_STATUS_FORMAT, "expected a JSON object");
-    }
-    if (!qb_json_clean(root)) {
-        json_decref(root);
-        return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    }
-    *out = root;
+    if (!json_is_object(root)) return qb_fail(cx, QB_STATUS_FORMAT, "expected a JSON object");
+    if (!qb_json_clean(root)) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    *out = QB_MOVE(root);
     return QB_OK;
 }
 
 qb_status qb_ranges_write_json(qb_ctx *cx, const qb_ranges *ranges, json_t *root, const char *key,
                                json_t *(*value)(const qb_named_range *range), qb_strbuf *out) {
+    json_auto_t *own = root;
     json_t *tensors = json_object();
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < ranges->n && status == QB_OK; i++) {
+    if (json_object_set_new(own, key, tensors) != 0)
+        return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    for (int32_t i = 0; i < ranges->n; i++) {
         json_t *one = value(&ranges->item[i]);
-        if (!one)
-            status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-        else if (json_object_set_new(tensors, ranges->item[i].name, one) != 0)
-            status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name of tensor '%s' is not UTF-8",
-                             ranges->item[i].name);
+        if (!one) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+        if (json_object_set_new(tensors, ranges->item[i].name, one) != 0)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name of tensor '%s' is not UTF-8",
+                           ranges->item[i].name);
     }
-    if (json_object_set_new(root, key, tensors) != 0 && status == QB_OK)
-        status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    QB_FREED char *text =
-        status == QB_OK ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(root);
-    if (status != QB_OK) return status;
+    QB_FREED char *text = json_dumps(own, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     qb_strbuf_add(out, text);
     qb_strbuf_add(out, "\n");

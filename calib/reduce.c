@@ -39,18 +39,17 @@ static qb_status receive_table(qb_ctx *cx, const qb_ranks *ranks, int32_t from, 
 
 /* *table takes the other one's data in. */
 static qb_status take_in(qb_ctx *cx, const qb_ranks *ranks, int32_t from, qb_table **table) {
-    qb_table *other, *both;
+    QB_RELEASED(qb_table_free_at) qb_table *other = NULL;
+    qb_table *both;
     QB_TRY(receive_table(cx, ranks, from, &other));
     if (!*table || !other) {
-        if (other) *table = other;
+        if (other) *table = QB_MOVE(other);
         return QB_OK;
     }
     char here[32], there[32];
     snprintf(here, sizeof here, "rank %d", ranks->rank);
     snprintf(there, sizeof there, "rank %d", from);
-    qb_status status = qb_table_merge(cx, *table, other, here, there, &both);
-    qb_table_free(other);
-    if (status != QB_OK) return status;
+    QB_TRY(qb_table_merge(cx, *table, other, here, there, &both));
     qb_table_free(*table);
     *table = both;
     return QB_OK;

@@ -59,3 +59,7 @@ herr_t qb_h5_row(hid_t set, hid_t space, hid_t memory, qb_h5_type type, int32_t 
                    : H5Dread(set, number, memory, space, H5P_DEFAULT, in);
     return done;
 }
+
+void *qb_h5_bins_of(const qb_table_entry *entry) { return entry->stats->bin; }
+void *qb_h5_minima_of(const qb_table_entry *entry) { return entry->sample_min; }
+void *qb_h5_maxima_of(const qb_table_entry *entry) { return entry->sample_max; }

@@ -58,5 +58,10 @@ void qb_h5_user_block(const uint8_t *rest, size_t size, char text[QB_H5_USER_BLO
  * dataset's, `memory` one of [width]: closing them here would clear the error that callers tell. */
 herr_t qb_h5_row(hid_t set, hid_t space, hid_t memory, qb_h5_type type, int32_t row, hsize_t width,
                  const void *out, void *in);
+/* An entry's row in a dataset [tensors, width]. */
+typedef void *(*qb_h5_row_of)(const qb_table_entry *entry);
+void *qb_h5_bins_of(const qb_table_entry *entry);
+void *qb_h5_minima_of(const qb_table_entry *entry);
+void *qb_h5_maxima_of(const qb_table_entry *entry);
 
 #endif

@@ -69,11 +69,9 @@ static qb_status read_text(const qb_h5 *h, const char *name, char **out) {
 }
 
 static qb_status read_hash(const qb_h5 *h, const char *name, qb_hash *out) {
-    char *text = NULL;
+    QB_FREED char *text = NULL;
     QB_TRY(read_text(h, name, &text));
-    const bool valid = qb_hash_parse(text, out);
-    qb_free(text);
-    return valid ? QB_OK : malformed(h, name, "32 hexadecimal digits");
+    return qb_hash_parse(text, out) ? QB_OK : malformed(h, name, "32 hexadecimal digits");
 }
 
 static qb_status read_i64(const qb_h5 *h, const char *name, int64_t *out) {
@@ -155,37 +153,35 @@ typedef struct texts {
     size_t n, size;
 } texts;
 
+static void texts_release(texts *t) { qb_free(t->data); }
+
 /* A list of 1 to `most` texts of at most `longest` bytes. */
 static qb_status read_texts(const qb_h5 *h, const char *name, hsize_t most, size_t longest,
                             texts *out) {
     hsize_t n = 0;
-    hid_t set = -1;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_dataset(h, name, 1, &n, NULL, &set));
-    hid_t type = H5Dget_type(set), memory = -1;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_h5_close) hid_t type = H5Dget_type(set);
     const size_t stored = type < 0 ? 0 : H5Tget_size(type);
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || stored == 0 ||
         stored > longest)
-        QB_GO(malformed(h, name, "texts of fixed length"));
+        return malformed(h, name, "texts of fixed length");
     const size_t size = stored < longest ? stored + 1 : longest;
     if (n < 1 || n > most)
-        QB_GO(qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s: expected 1 to %llu texts, got %llu",
-                      h->name, name, (unsigned long long)most, (unsigned long long)n));
-    *out = (texts){qb_alloc(h->cx, (size_t)n, size), (size_t)n, size};
-    if (!out->data) QB_GO(h->cx->code);
-    memory = qb_h5_text_type(size);
+        return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s: expected 1 to %llu texts, got %llu",
+                       h->name, name, (unsigned long long)most, (unsigned long long)n);
+    QB_TRY_NEW(h->cx, out->data = qb_alloc(h->cx, (size_t)n, size));
+    out->n = (size_t)n;
+    out->size = size;
+    QB_RELEASED(qb_h5_close) hid_t memory = qb_h5_text_type(size);
     if (H5Dread(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out->data) < 0)
-        QB_GO(qb_h5_fail(h, QB_STATUS_FORMAT, name));
-    for (size_t i = 0; i < n && status == QB_OK; i++) {
+        return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    for (size_t i = 0; i < n; i++) {
         out->data[(i + 1) * size - 1] = '\0';
         if (!qb_text_is_clean(out->data + i * size))
-            status = malformed(h, name, "texts that can be shown");
+            return malformed(h, name, "texts that can be shown");
     }
-out:
-    if (memory >= 0) H5Tclose(memory);
-    if (type >= 0) H5Tclose(type);
-    H5Dclose(set);
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_names(const qb_h5 *h, const texts *names, qb_table *table) {
@@ -200,16 +196,15 @@ static qb_status read_names(const qb_h5 *h, const texts *names, qb_table *table)
 }
 
 static qb_status read_methods(const qb_h5 *h, qb_table *table) {
-    texts methods = {0};
-    qb_status status = read_texts(h, "method", QB_TABLE_METHODS, QB_METHOD_TEXT, &methods);
-    for (size_t i = 0; status == QB_OK && i < methods.n; i++) {
+    QB_RELEASED(texts_release) texts methods = {0};
+    QB_TRY(read_texts(h, "method", QB_TABLE_METHODS, QB_METHOD_TEXT, &methods));
+    for (size_t i = 0; i < methods.n; i++) {
         const char *method = methods.data + i * methods.size;
-        if (*method == '\0') status = malformed(h, "method", "names that are not empty");
+        if (*method == '\0') return malformed(h, "method", "names that are not empty");
         strcpy(table->method[i], method);
     }
     table->n_methods = (int32_t)methods.n;
-    qb_free(methods.data);
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_columns(const qb_h5 *h, qb_table *table) {
@@ -227,8 +222,8 @@ static qb_status read_columns(const qb_h5 *h, qb_table *table) {
 static qb_status read_ranges(const qb_h5 *h, qb_table *table) {
     const size_t methods = (size_t)table->n_methods;
     hsize_t dims[3] = {(hsize_t)table->n_entries, methods, 2};
-    QB_FREED qb_range *data = qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data);
-    if (!data) return h->cx->code;
+    QB_FREED qb_range *data =
+        QB_NEW(h->cx, qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data));
     QB_TRY(read_numbers(h, "range", QB_H5_F32, 3, dims, data));
     for (size_t i = 0; i < (size_t)table->n_entries; i++)
         memcpy(table->entry[i].range, data + i * methods, methods * sizeof *data);
@@ -250,13 +245,8 @@ static qb_status open_bins(const qb_h5 *h, size_t n, hid_t *out) {
     return QB_OK;
 }
 
-static void *bins_of(const qb_table_entry *entry) { return entry->stats->bin; }
-static void *minima_of(const qb_table_entry *entry) { return entry->sample_min; }
-static void *maxima_of(const qb_table_entry *entry) { return entry->sample_max; }
-
 static qb_status read_rows(const qb_h5 *h, const char *name, qb_h5_type type, hid_t set,
-                           const qb_table *table, hsize_t width,
-                           void *(*row)(const qb_table_entry *entry)) {
+                           const qb_table *table, hsize_t width, qb_h5_row_of row) {
     QB_RELEASED(qb_h5_close)
     hid_t space = H5Dget_space(set), memory = H5Screate_simple(1, &width, NULL);
     for (int32_t i = 0; i < table->n_entries; i++)
@@ -269,12 +259,12 @@ static qb_status read_bins(const qb_h5 *h, hid_t set, const qb_table *table) {
     QB_RELEASED(qb_h5_close) hid_t copy = -1;
     if (qb_h5_chunks_copy(h->cx, set, 0, (hsize_t)table->n_entries, 0, &copy) != QB_OK)
         return qb_wrap(h->cx, "%s: bins", h->name);
-    return read_rows(h, "bins", QB_H5_U64, copy, table, QB_STATS_BINS, bins_of);
+    return read_rows(h, "bins", QB_H5_U64, copy, table, QB_STATS_BINS, qb_h5_bins_of);
 }
 
 /* Extremes by sample, which the file must hold in full. */
 static qb_status read_extremes(const qb_h5 *h, const char *name, const qb_table *table,
-                               void *(*row)(const qb_table_entry *entry)) {
+                               qb_h5_row_of row) {
     hsize_t dims[2] = {(hsize_t)table->n_entries, (hsize_t)table->n_recorded};
     QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_dataset(h, name, 2, dims, NULL, &set));
@@ -286,13 +276,12 @@ static qb_status read_extremes(const qb_h5 *h, const char *name, const qb_table 
 
 /* Are n 64-bit numbers really in the file? It bounds what a small file can make us allocate. */
 static qb_status check_stored(const qb_h5 *h, const char *name, hsize_t n) {
-    hid_t set = -1;
+    QB_RELEASED(qb_h5_close) hid_t set = -1;
     QB_TRY(open_dataset(h, name, 1, &n, NULL, &set));
-    const bool stored = H5Dget_storage_size(set) == n * sizeof(uint64_t);
-    const bool type = has_type(set, qb_h5_file_type(QB_H5_U64));
-    H5Dclose(set);
-    if (!type) return malformed(h, name, "64-bit unsigned integers");
-    return stored ? QB_OK : malformed(h, name, "a number for every sample");
+    if (!has_type(set, qb_h5_file_type(QB_H5_U64)))
+        return malformed(h, name, "64-bit unsigned integers");
+    if (H5Dget_storage_size(set) == n * sizeof(uint64_t)) return QB_OK;
+    return malformed(h, name, "a number for every sample");
 }
 
 static qb_status read_keys(const qb_h5 *h, qb_table *table) {
@@ -318,8 +307,8 @@ static qb_status read_samples(const qb_h5 *h, qb_table *table) {
         (uint64_t)table->n_entries * (uint64_t)table->samples * 2 * sizeof(float) > h->size)
         return malformed(h, "sample_min, sample_max", "data for every tensor");
     QB_TRY(qb_table_record(h->cx, table, table->samples));
-    QB_TRY(read_extremes(h, "sample_min", table, minima_of));
-    return read_extremes(h, "sample_max", table, maxima_of);
+    QB_TRY(read_extremes(h, "sample_min", table, qb_h5_minima_of));
+    return read_extremes(h, "sample_max", table, qb_h5_maxima_of);
 }
 
 /* Room for each tensor's channels; *all is their number. */
@@ -330,11 +319,10 @@ static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *a
     *all = 0;
     for (hsize_t i = 0; i < n; i++) {
         if (count[i] < QB_CHANNELS_MIXED || count[i] > QB_CHANNELS_MOST)
-            QB_TRY(malformed(h, "channels", "-1 to 65536 of each tensor"));
-        else
-            *all += count[i] > 0 ? (hsize_t)count[i] : 0;
+            return malformed(h, "channels", "-1 to 65536 of each tensor");
+        *all += count[i] > 0 ? (hsize_t)count[i] : 0;
         if (*all * 2 * sizeof(float) > h->size)
-            QB_TRY(malformed(h, "channel_min, channel_max", "data for every channel"));
+            return malformed(h, "channel_min, channel_max", "data for every channel");
     }
     for (hsize_t i = 0; i < n; i++) {
         table->entry[i].channels.n = count[i];
@@ -346,15 +334,15 @@ static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *a
 static qb_status read_channels(const qb_h5 *h, const char *name, hsize_t all, bool maxima,
                                const qb_table *table) {
     QB_FREED float *data = QB_NEW(h->cx, qb_alloc(h->cx, (size_t)all, sizeof *data));
-    qb_status status = read_numbers(h, name, QB_H5_F32, 1, &all, data);
+    QB_TRY(read_numbers(h, name, QB_H5_F32, 1, &all, data));
     size_t at = 0;
-    for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++) {
+    for (int32_t i = 0; i < table->n_entries; i++) {
         const qb_channels *c = &table->entry[i].channels;
         if (c->n <= 0) continue;
         memcpy(maxima ? c->max : c->min, data + at, (size_t)c->n * sizeof *data);
         at += (size_t)c->n;
     }
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_all_channels(const qb_h5 *h, qb_table *table) {
@@ -397,32 +385,31 @@ static const char *check_stats(const qb_stats *s) {
     return NULL;
 }
 
-/* What is wrong with the extremes by sample, or NULL: together they are those of the tensor. */
-static const char *check_samples(const qb_table_entry *e, int64_t n) {
-    float low = INFINITY, high = -INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        const float min = e->sample_min[i], max = e->sample_max[i];
-        if (min == INFINITY && max == -INFINITY) continue; /* nothing finite in this sample */
-        if (!(min <= max)) return "sample_min, sample_max: not in order";
-        low = fminf(low, min);
-        high = fmaxf(high, max);
-    }
-    if (n > 0 && (low != e->stats->min || high != e->stats->max))
-        return "sample_min, sample_max: not those of the tensor";
-    return NULL;
+/* Are extremes by sample or channel in order, and together those of the tensor? Both INFINITY and
+ * -INFINITY: nothing finite there. */
+static bool are_ordered(const float *min, const float *max, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!(min[i] <= max[i]) && !(min[i] == INFINITY && max[i] == -INFINITY)) return false;
+    return true;
 }
 
-/* What is wrong with the extremes by channel, or NULL: together they are those of the tensor. */
-static const char *check_channels(const qb_table_entry *e) {
-    const qb_channels *c = &e->channels;
+static bool are_all(const float *min, const float *max, int64_t n, const qb_stats *s) {
     float low = INFINITY, high = -INFINITY;
-    for (int32_t i = 0; i < c->n; i++) {
-        if (c->min[i] == INFINITY && c->max[i] == -INFINITY) continue;
-        if (!(c->min[i] <= c->max[i])) return "channel_min, channel_max: not in order";
-        low = fminf(low, c->min[i]);
-        high = fmaxf(high, c->max[i]);
+    for (int64_t i = 0; i < n; i++) {
+        low = fminf(low, min[i]);
+        high = fmaxf(high, max[i]);
     }
-    if (c->n > 0 && (low != e->stats->min || high != e->stats->max))
+    return n <= 0 || (low == s->min && high == s->max);
+}
+
+static const char *check_extremes(const qb_table_entry *e, int64_t n_samples) {
+    const qb_channels *c = &e->channels;
+    if (!are_ordered(e->sample_min, e->sample_max, n_samples))
+        return "sample_min, sample_max: not in order";
+    if (!are_all(e->sample_min, e->sample_max, n_samples, e->stats))
+        return "sample_min, sample_max: not those of the tensor";
+    if (!are_ordered(c->min, c->max, c->n)) return "channel_min, channel_max: not in order";
+    if (!are_all(c->min, c->max, c->n, e->stats))
         return "channel_min, channel_max: not those of the tensor";
     return NULL;
 }
@@ -431,8 +418,7 @@ static qb_status check_entries(const qb_h5 *h, const qb_table *table) {
     for (int32_t i = 0; i < table->n_entries; i++) {
         const qb_table_entry *e = &table->entry[i];
         const char *wrong = check_stats(e->stats);
-        if (!wrong) wrong = check_samples(e, table->n_recorded);
-        if (!wrong) wrong = check_channels(e);
+        if (!wrong) wrong = check_extremes(e, table->n_recorded);
         for (int32_t m = 0; m < table->n_methods && !wrong; m++) {
             const qb_range r = e->range[m];
             const bool imported = e->stats->count == 0; /* then there is no min and max */
@@ -448,7 +434,7 @@ static qb_status check_entries(const qb_h5 *h, const qb_table *table) {
 
 /* What merging needs; tables of other origin do without. */
 static qb_status read_origin(const qb_h5 *h, qb_table *table) {
-    char *shards = NULL;
+    QB_FREED char *shards = NULL;
     if (H5Aexists(h->file, "preprocess") <= 0) return QB_OK;
     QB_TRY(read_text(h, "preprocess", &table->preprocess));
     if (H5Aexists(h->file, "blank") > 0) QB_TRY(read_i64(h, "blank", &table->blank));
@@ -456,9 +442,8 @@ static qb_status read_origin(const qb_h5 *h, qb_table *table) {
         QB_TRY(read_long_text(h, "doctor", QB_TABLE_FINDINGS, &table->doctor));
     QB_TRY(read_hash(h, "data_sum", &table->data_sum));
     QB_TRY(read_text(h, "shards", &shards));
-    const bool valid = qb_shards_parse(shards, &table->shards);
-    qb_free(shards);
-    return valid ? QB_OK : malformed(h, "shards", "numbers and their total, such as \"1,3/4\"");
+    if (qb_shards_parse(shards, &table->shards)) return QB_OK;
+    return malformed(h, "shards", "numbers and their total, such as \"1,3/4\"");
 }
 
 static qb_status read_attributes(const qb_h5 *h, qb_table *table) {
@@ -473,12 +458,10 @@ static qb_status read_attributes(const qb_h5 *h, qb_table *table) {
 }
 
 static qb_status check_magic(const qb_h5 *h) {
-    char *magic = NULL;
+    QB_FREED char *magic = NULL;
     int64_t version;
     QB_TRY(read_text(h, "magic", &magic));
-    const bool known = strcmp(magic, QB_H5_MAGIC) == 0;
-    qb_free(magic);
-    if (!known) return malformed(h, "magic", "\"" QB_H5_MAGIC "\"");
+    if (strcmp(magic, QB_H5_MAGIC) != 0) return malformed(h, "magic", "\"" QB_H5_MAGIC "\"");
     QB_TRY(read_i64(h, "version", &version));
     if (version == QB_H5_VERSION) return QB_OK;
     return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: version: expected %d, got %lld", h->name,
@@ -486,30 +469,25 @@ static qb_status check_magic(const qb_h5 *h) {
 }
 
 static qb_status read_all(const qb_h5 *h, qb_table **out) {
-    texts names = {0};
-    qb_table *table = NULL;
-    hid_t bins = -1;
-    qb_status status = QB_OK;
-    QB_GO(check_magic(h));
-    QB_GO(read_texts(h, "name", QB_TABLE_ENTRIES, QB_H5_TEXT, &names));
-    QB_GO(open_bins(h, names.n, &bins));
-    QB_GO(qb_table_create(h->cx, (int32_t)names.n, &table));
-    QB_GO(read_names(h, &names, table));
-    QB_GO(read_attributes(h, table));
-    QB_GO(read_origin(h, table));
-    QB_GO(read_methods(h, table));
-    QB_GO(read_columns(h, table));
-    QB_GO(read_ranges(h, table));
-    QB_GO(read_samples(h, table));
-    QB_GO(read_all_channels(h, table));
-    QB_GO(read_bins(h, bins, table));
-    QB_GO(check_entries(h, table));
+    QB_RELEASED(texts_release) texts names = {0};
+    QB_RELEASED(qb_table_free_at) qb_table *table = NULL;
+    QB_RELEASED(qb_h5_close) hid_t bins = -1;
+    QB_TRY(check_magic(h));
+    QB_TRY(read_texts(h, "name", QB_TABLE_ENTRIES, QB_H5_TEXT, &names));
+    QB_TRY(open_bins(h, names.n, &bins));
+    QB_TRY(qb_table_create(h->cx, (int32_t)names.n, &table));
+    QB_TRY(read_names(h, &names, table));
+    QB_TRY(read_attributes(h, table));
+    QB_TRY(read_origin(h, table));
+    QB_TRY(read_methods(h, table));
+    QB_TRY(read_columns(h, table));
+    QB_TRY(read_ranges(h, table));
+    QB_TRY(read_samples(h, table));
+    QB_TRY(read_all_channels(h, table));
+    QB_TRY(read_bins(h, bins, table));
+    QB_TRY(check_entries(h, table));
     *out = QB_MOVE(table);
-out:
-    if (bins >= 0) H5Dclose(bins);
-    qb_table_free(table);
-    qb_free(names.data);
-    return status;
+    return QB_OK;
 }
 
 static qb_status read_image(qb_h5 *h, const void *bytes, size_t size, qb_table **out) {

@@ -101,25 +101,19 @@ static qb_status write_ranges(const qb_h5 *h, const qb_table *table) {
     return write_dataset(h, "range", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 3, dims, data);
 }
 
-/* An entry's row in a dataset [tensors, width]. */
-typedef const void *(*row_of)(const qb_table_entry *entry);
-static const void *bins_of(const qb_table_entry *entry) { return entry->stats->bin; }
-static const void *minima_of(const qb_table_entry *entry) { return entry->sample_min; }
-static const void *maxima_of(const qb_table_entry *entry) { return entry->sample_max; }
-
 /* One row an entry. Rows of bins are mostly zeros: packed, a chunk each. */
 static qb_status write_rows(const qb_h5 *h, const char *name, qb_h5_type type,
-                            const qb_table *table, hsize_t width, bool packed, row_of row) {
+                            const qb_table *table, hsize_t width, bool packed, qb_h5_row_of row) {
     const hsize_t dims[2] = {(hsize_t)table->n_entries, width}, chunk[2] = {1, width};
     QB_RELEASED(qb_h5_close)
     hid_t set = make_dataset(h, name, qb_h5_file_type(type), 2, dims, packed ? chunk : NULL);
     QB_RELEASED(qb_h5_close)
     hid_t space = H5Dget_space(set), memory = H5Screate_simple(1, &width, NULL);
-    qb_status status = set < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
-    for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
+    if (set < 0) return qb_h5_fail(h, QB_STATUS_IO, name);
+    for (int32_t i = 0; i < table->n_entries; i++)
         if (qb_h5_row(set, space, memory, type, i, width, row(&table->entry[i]), NULL) < 0)
-            status = qb_h5_fail(h, QB_STATUS_IO, name);
-    return status;
+            return qb_h5_fail(h, QB_STATUS_IO, name);
+    return QB_OK;
 }
 
 static qb_status write_samples(const qb_h5 *h, const qb_table *table) {
@@ -127,8 +121,8 @@ static qb_status write_samples(const qb_h5 *h, const qb_table *table) {
     if (!table->sample) return QB_OK;
     QB_TRY(write_dataset(h, "sample", H5T_STD_U64LE, H5T_NATIVE_UINT64, 1, &n, table->sample));
     if (table->n_recorded == 0) return QB_OK;
-    QB_TRY(write_rows(h, "sample_min", QB_H5_F32, table, n, false, minima_of));
-    return write_rows(h, "sample_max", QB_H5_F32, table, n, false, maxima_of);
+    QB_TRY(write_rows(h, "sample_min", QB_H5_F32, table, n, false, qb_h5_minima_of));
+    return write_rows(h, "sample_max", QB_H5_F32, table, n, false, qb_h5_maxima_of);
 }
 
 /* The extremes of all tensors' channels as one list. */
@@ -203,7 +197,7 @@ static qb_status write_all(const qb_h5 *h, const qb_table *table) {
     QB_TRY(write_ranges(h, table));
     QB_TRY(write_samples(h, table));
     QB_TRY(write_all_channels(h, table));
-    return write_rows(h, "bins", QB_H5_U64, table, QB_STATS_BINS, true, bins_of);
+    return write_rows(h, "bins", QB_H5_U64, table, QB_STATS_BINS, true, qb_h5_bins_of);
 }
 
 /* Takes the bytes out of HDF5's memory, with the user block filled in. */

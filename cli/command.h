@@ -63,7 +63,6 @@ typedef struct qb_command {
 
 #define QB_COMMAND(name) extern const qb_command qb_command_##name;
 #include "cli/commands.def"
-#undef QB_COMMAND
 
 extern const qb_command *const qb_commands[];        /* ends with NULL */
 const qb_command *qb_command_find(const char *name); /* one of them; NULL */

@@ -10,7 +10,6 @@
 const qb_command *const qb_commands[] = {
 #define QB_COMMAND(name) &qb_command_##name,
 #include "cli/commands.def"
-#undef QB_COMMAND
     NULL};
 
 enum { NAMES = 64 }; /* more than any list has */

@@ -414,6 +414,8 @@ typedef struct values {
     size_t n, capacity;
 } values;
 
+static void values_release(values *v) { qb_free(v->value); }
+
 static qb_status read_polygon(qb_json_reader *r, values *v) {
     bool more;
     v->n = 0;
@@ -436,31 +438,26 @@ static qb_status in_file(qb_json_reader *r, qb_status status) {
 }
 
 static qb_status read_polygons(qb_json_reader *r, const qb_coco_image *image, qb_rle *out) {
-    values v = {0};
-    qb_rle sum = {0}, part;
-    qb_status status = QB_OK;
+    QB_RELEASED(values_release) values v = {0};
+    QB_RELEASED(qb_rle_release) qb_rle sum = {0};
     bool more;
-    QB_GO(qb_rle_union(r->cx, NULL, 0, image->height, image->width, &sum));
-    QB_GO(qb_json_enter(r, QB_JSON_LIST));
+    QB_TRY(qb_rle_union(r->cx, NULL, 0, image->height, image->width, &sum));
+    QB_TRY(qb_json_enter(r, QB_JSON_LIST));
     for (;;) {
-        QB_GO(qb_json_next(r, &more));
+        QB_TRY(qb_json_next(r, &more));
         if (!more) break;
-        QB_GO(read_polygon(r, &v));
-        QB_GO(in_file(
+        QB_RELEASED(qb_rle_release) qb_rle part = {0};
+        qb_rle next;
+        QB_TRY(read_polygon(r, &v));
+        QB_TRY(in_file(
             r, qb_rle_of_polygon(r->cx, v.value, v.n / 2, image->height, image->width, &part)));
         const qb_rle both[] = {sum, part};
-        qb_rle next;
-        status = qb_rle_union(r->cx, both, 2, image->height, image->width, &next);
-        qb_rle_release(&part);
-        QB_GO(status);
+        QB_TRY(qb_rle_union(r->cx, both, 2, image->height, image->width, &next));
         qb_rle_release(&sum);
         sum = next;
     }
     *out = QB_MOVE(sum);
-out:
-    qb_rle_release(&sum);
-    qb_free(v.value);
-    return status;
+    return QB_OK;
 }
 
 /* size: [height, width]. */

@@ -14,12 +14,10 @@
 
 #define X(name) extern const qb_dataset_format qb_format_##name;
 #include "datasets/formats.def"
-#undef X
 
 static const qb_dataset_format *const formats[] = {
 #define X(name) &qb_format_##name,
 #include "datasets/formats.def"
-#undef X
 };
 #define N_FORMATS ((int)(sizeof formats / sizeof *formats))
 

@@ -169,7 +169,6 @@ typedef struct qb_transform {
 
 #define X(name) extern const qb_transform qb_transform_##name;
 #include "datasets/transforms.def"
-#undef X
 
 /* Makes `image` the frame's content and takes its memory over. */
 void qb_frame_replace(qb_frame *frame, qb_image *image);

@@ -229,11 +229,9 @@ static qb_status decode_image(qb_ctx *cx, const qb_loader_options *o, cell *c) {
 }
 
 static qb_status decode_tensors(qb_ctx *cx, const qb_loader_options *o, cell *c) {
-    qb_tensors tensors;
+    QB_RELEASED(qb_tensors_release) qb_tensors tensors = {0};
     QB_TRY(qb_dataset_read_tensors(cx, o->dataset, c->sample, &tensors));
-    qb_status status = qb_tensors_bind(cx, o->input, o->n_inputs, &tensors, c->input);
-    qb_tensors_release(&tensors);
-    if (status != QB_OK) return status;
+    QB_TRY(qb_tensors_bind(cx, o->input, o->n_inputs, &tensors, c->input));
     c->hash = qb_tensors_hash(c->input, o->n_inputs);
     c->key = key_of(&c->hash);
     return QB_OK;

@@ -10,7 +10,6 @@
 static const qb_transform *const transforms[] = {
 #define X(name) &qb_transform_##name,
 #include "datasets/transforms.def"
-#undef X
 };
 
 const char *const qb_resize_mode_words[] = {"none",      "stretch",     "short_side",

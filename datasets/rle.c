@@ -28,19 +28,17 @@ static qb_status check_size(qb_ctx *cx, int32_t height, int32_t width) {
     return qb_fail(cx, QB_STATUS_FORMAT, "mask: a size of %d x %d", (int)width, (int)height);
 }
 
-/* Takes the runs on success, frees them otherwise. */
-static qb_status finish(qb_ctx *cx, runs *r, qb_status status, int32_t height, int32_t width,
-                        qb_rle *out) {
+static void runs_release(runs *r) { qb_free(r->run); }
+
+/* Takes the runs where they fill the image. */
+static qb_status finish(qb_ctx *cx, runs *r, int32_t height, int32_t width, qb_rle *out) {
     uint64_t sum = 0;
     for (size_t i = 0; i < r->n; i++) sum += r->run[i];
-    if (status == QB_OK && sum != (uint64_t)height * (uint64_t)width)
-        status = qb_fail(cx, QB_STATUS_FORMAT, "mask: runs of %llu pixels, the image has %lld",
-                         (unsigned long long)sum, (long long)height * width);
-    if (status == QB_OK)
-        *out = (qb_rle){height, width, r->n, r->run};
-    else
-        qb_free(r->run);
-    return status;
+    if (sum != (uint64_t)height * (uint64_t)width)
+        return qb_fail(cx, QB_STATUS_FORMAT, "mask: runs of %llu pixels, the image has %lld",
+                       (unsigned long long)sum, (long long)height * width);
+    *out = (qb_rle){height, width, r->n, QB_MOVE(r->run)};
+    return QB_OK;
 }
 
 /* ---- polygons ---- */
@@ -136,14 +134,11 @@ qb_status qb_rle_of_polygon(qb_ctx *cx, const double *xy, size_t n, int32_t heig
                             qb_rle *out) {
     QB_TRY(check_size(cx, height, width));
     QB_TRY(check_outline(cx, xy, n, height, width));
-    runs at = {0}, result = {0};
-    qb_status status = crossings(cx, xy, n, height, width, &at);
-    if (status == QB_OK) {
-        qsort(at.run, at.n, sizeof *at.run, by_value);
-        status = positions_to_runs(cx, &at, &result);
-    }
-    qb_free(at.run);
-    return finish(cx, &result, status, height, width, out);
+    QB_RELEASED(runs_release) runs at = {0}, result = {0};
+    QB_TRY(crossings(cx, xy, n, height, width, &at));
+    qsort(at.run, at.n, sizeof *at.run, by_value);
+    QB_TRY(positions_to_runs(cx, &at, &result));
+    return finish(cx, &result, height, width, out);
 }
 
 /* ---- run lengths ---- */
@@ -171,19 +166,18 @@ static qb_status read_text(qb_ctx *cx, const char *text, size_t n, runs *r) {
 qb_status qb_rle_of_text(qb_ctx *cx, const char *text, size_t n, int32_t height, int32_t width,
                          qb_rle *out) {
     QB_TRY(check_size(cx, height, width));
-    runs result = {0};
-    const qb_status status = read_text(cx, text, n, &result);
-    return finish(cx, &result, status, height, width, out);
+    QB_RELEASED(runs_release) runs result = {0};
+    QB_TRY(read_text(cx, text, n, &result));
+    return finish(cx, &result, height, width, out);
 }
 
 qb_status qb_rle_of_runs(qb_ctx *cx, const uint32_t *run, size_t n, int32_t height, int32_t width,
                          qb_rle *out) {
     QB_TRY(check_size(cx, height, width));
-    runs copy = {0};
-    qb_status status = qb_grow(cx, &copy.run, &copy.capacity, n + 1, sizeof *copy.run);
-    if (status == QB_OK && n > 0) memcpy(copy.run, run, n * sizeof *run);
-    copy.n = status == QB_OK ? n : 0;
-    return finish(cx, &copy, status, height, width, out);
+    QB_RELEASED(runs_release) runs copy = {.n = n};
+    QB_TRY(qb_grow(cx, &copy.run, &copy.capacity, n + 1, sizeof *copy.run));
+    if (n > 0) memcpy(copy.run, run, n * sizeof *run);
+    return finish(cx, &copy, height, width, out);
 }
 
 /* Two masks side by side, one stretch at a time in which neither changes. */
@@ -217,32 +211,30 @@ int64_t qb_rle_overlap(const qb_rle *a, const qb_rle *b) {
 
 static qb_status unite(qb_ctx *cx, const qb_rle *a, const qb_rle *b, qb_rle *out) {
     walk w = {.mask = {a, b}};
-    runs result = {0};
-    qb_status status = QB_OK;
-    for (uint32_t length; status == QB_OK && walk_on(&w, &length);) {
+    QB_RELEASED(runs_release) runs result = {0};
+    for (uint32_t length; walk_on(&w, &length);) {
         const bool inside = w.inside[0] || w.inside[1];
-        if (inside && result.n == 0) status = add_run(cx, &result, 0);
-        if (status == QB_OK && result.n > 0 && inside == !(result.n & 1))
+        if (inside && result.n == 0) QB_TRY(add_run(cx, &result, 0));
+        if (result.n > 0 && inside == !(result.n & 1))
             result.run[result.n - 1] += length;
-        else if (status == QB_OK)
-            status = add_run(cx, &result, length);
+        else
+            QB_TRY(add_run(cx, &result, length));
     }
-    return finish(cx, &result, status, a->height, a->width, out);
+    return finish(cx, &result, a->height, a->width, out);
 }
 
 qb_status qb_rle_union(qb_ctx *cx, const qb_rle *mask, size_t n, int32_t height, int32_t width,
                        qb_rle *out) {
     const uint32_t all = (uint32_t)((int64_t)height * width);
-    qb_rle sum;
+    QB_RELEASED(qb_rle_release) qb_rle sum = {0};
     QB_TRY(qb_rle_of_runs(cx, &all, 1, height, width, &sum));
     for (size_t i = 0; i < n; i++) {
         qb_rle next;
-        const qb_status status = unite(cx, &sum, &mask[i], &next);
+        QB_TRY(unite(cx, &sum, &mask[i], &next));
         qb_rle_release(&sum);
-        QB_TRY(status);
         sum = next;
     }
-    *out = sum;
+    *out = QB_MOVE(sum);
     return QB_OK;
 }
 

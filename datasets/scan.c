@@ -82,42 +82,34 @@ void qb_scan_tell_others(qb_ctx *cx, const qb_dataset *dataset, const qb_names *
 qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
                          qb_names *names) {
     names->n = 0;
-    DIR *dir = opendir(folder);
+    QB_RELEASED(qb_dir_close) DIR *dir = opendir(folder);
     if (!dir) return qb_fail_errno(cx, "read folder %s", folder);
-    qb_status status = QB_OK;
     const struct dirent *entry;
-    while (errno = 0, status == QB_OK && (entry = readdir(dir)))
-        status = add_entry(cx, folder, dir, entry, kind, arena, names);
-    if (status == QB_OK && errno != 0) status = qb_fail_errno(cx, "read folder %s", folder);
-    closedir(dir);
-    if (status == QB_OK && names->n > 1)
-        qsort(names->name, names->n, sizeof *names->name, qb_by_text);
-    return status;
+    while (errno = 0, (entry = readdir(dir)))
+        QB_TRY(add_entry(cx, folder, dir, entry, kind, arena, names));
+    if (errno != 0) return qb_fail_errno(cx, "read folder %s", folder);
+    if (names->n > 1) qsort(names->name, names->n, sizeof *names->name, qb_by_text);
+    return QB_OK;
 }
 
 /* Closes `dir`, which may be NULL. */
 static bool any_in(DIR *dir, qb_scan_kind kind) {
-    if (!dir) return false;
-    bool found = false;
-    for (const struct dirent *entry; !found && (entry = readdir(dir));)
-        found = is_wanted(dir, entry, kind);
-    closedir(dir);
-    return found;
+    QB_RELEASED(qb_dir_close) DIR *own = dir;
+    for (const struct dirent *entry; own && (entry = readdir(own));)
+        if (is_wanted(own, entry, kind)) return true;
+    return false;
 }
 
 bool qb_scan_any(const char *folder, qb_scan_kind kind) { return any_in(opendir(folder), kind); }
 
 bool qb_scan_any_nested(const char *folder, qb_scan_kind kind) {
-    DIR *dir = opendir(folder);
-    if (!dir) return false;
-    bool found = false;
-    for (const struct dirent *entry; !found && (entry = readdir(dir));) {
+    QB_RELEASED(qb_dir_close) DIR *dir = opendir(folder);
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
         if (!is_wanted(dir, entry, QB_SCAN_FOLDERS)) continue;
         int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *inner = fd < 0 ? NULL : fdopendir(fd);
         if (fd >= 0 && !inner) close(fd);
-        found = any_in(inner, kind);
+        if (any_in(inner, kind)) return true;
     }
-    closedir(dir);
-    return found;
+    return false;
 }

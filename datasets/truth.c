@@ -51,15 +51,13 @@ qb_status qb_truth_put_image(qb_ctx *cx, qb_coco *t, const qb_coco_image *image)
 
 qb_status qb_truth_add_image(qb_ctx *cx, qb_dataset *dataset, const char *name) {
     qb_coco *t = dataset->truth;
-    qb_map map = {0};
+    QB_RELEASED(qb_map_close) qb_map map = {0};
     qb_coco_image image = {.id = t->n_images, .width = 1, .height = 1, .file_name = name};
-    char *path = QB_NEW(cx, qb_path_join(cx, dataset->root, name));
+    QB_FREED char *path = QB_NEW(cx, qb_path_join(cx, dataset->root, name));
     if (qb_map_open(cx, path, &map) != QB_OK ||
         !qb_image_size(map.data, map.size, &image.width, &image.height))
         image.width = image.height = 1;
     qb_ctx_clear(cx);
-    qb_map_close(&map);
-    qb_free(path);
     QB_TRY(qb_truth_put_image(cx, t, &image));
     return qb_dataset_add(cx, dataset, name, image.id, -1);
 }

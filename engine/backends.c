@@ -16,8 +16,6 @@ static const backend known_backends[] = {
 #define QB_BACKEND(name, summary) {#name, false},
 #define QB_DEVICE(name, summary) {#name, true},
 #include "backends.def"
-#undef QB_BACKEND
-#undef QB_DEVICE
 };
 
 #define N_BACKENDS (int)(sizeof known_backends / sizeof *known_backends)

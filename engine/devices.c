@@ -48,19 +48,14 @@ qb_status qb_devices_check(qb_ctx *cx, const char *backends, const qb_devices *d
 qb_status qb_engine_copy(qb_ctx *cx, const qb_engine *engine, int32_t device, qb_engine **out) {
     const char *folder = getenv("TMPDIR");
     const double start = qb_now();
-    char *path = qb_format(cx, "%s/qbench-engine-XXXXXX", folder && *folder ? folder : "/tmp");
-    if (!path) return cx->code;
+    QB_FREED char *path =
+        QB_NEW(cx, qb_format(cx, "%s/qbench-engine-XXXXXX", folder && *folder ? folder : "/tmp"));
     const int file = mkstemp(path);
-    if (file < 0) {
-        qb_fail_errno(cx, "%s", path);
-        qb_free(path);
-        return cx->code;
-    }
+    if (file < 0) return qb_fail_errno(cx, "%s", path);
     close(file);
     qb_status status = qb_engine_save(cx, engine, &(qb_engine_origin){0}, path);
     if (status == QB_OK) status = qb_engine_load_on(cx, path, device, out);
     (void)unlink(path); /* what is mapped stays */
-    qb_free(path);
     if (status != QB_OK) return qb_wrap(cx, "the engine for device %d", (int)device);
     qb_info(cx, "engine loaded on device %d in %.3g s", (int)device,
             qb_now() - start - qb_engine_device_seconds(*out));

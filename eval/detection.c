@@ -11,12 +11,10 @@
 
 #define X(name) extern const qb_box_decoder qb_box_decoder_##name;
 #include "eval/decoders.def"
-#undef X
 
 const qb_box_decoder *const qb_box_decoders[] = {
 #define X(name) &qb_box_decoder_##name,
 #include "eval/decoders.def"
-#undef X
     NULL};
 enum { DECODERS = sizeof qb_box_decoders / sizeof *qb_box_decoders - 1 };
 

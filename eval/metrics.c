@@ -5,12 +5,10 @@
 
 #define QB_METRIC(name) extern const qb_metric qb_metric_##name;
 #include "eval/metrics.def"
-#undef QB_METRIC
 
 const qb_metric *const qb_metrics[] = {
 #define QB_METRIC(name) &qb_metric_##name,
 #include "eval/metrics.def"
-#undef QB_METRIC
     NULL};
 
 const qb_metric *qb_metric_find(const char *name) {

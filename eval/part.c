@@ -213,11 +213,13 @@ static json_t *strip(json_t *record) {
 }
 
 qb_status qb_part_json(qb_ctx *cx, const qb_part *part, const qb_run *run, char **out) {
-    char *record, *results, hex[33], data[33];
+    QB_FREED char *record = NULL, *results = NULL;
+    char hex[33], data[33];
     QB_TRY(qb_run_json(cx, run, &record));
+    QB_TRY(qb_base64_encode(cx, part->results, part->size, &results));
     qb_hash_hex(qb_hash_bytes(part->results, part->size), hex);
-    const qb_status status = qb_base64_encode(cx, part->results, part->size, &results);
-    json_t *facts = json_object(), *own = json_loads(record, 0, NULL), *calibrated = json_array();
+    json_auto_t *facts = json_object(), *own = json_loads(record, 0, NULL),
+                *calibrated = json_array();
     for (int32_t i = 0; i < part->n_facts; i++)
         json_object_set_new(facts, part->fact[i].key, json_string(part->fact[i].value));
     for (int32_t i = 0; i < part->n_calibrated; i++) {
@@ -225,24 +227,15 @@ qb_status qb_part_json(qb_ctx *cx, const qb_part *part, const qb_run *run, char 
         qb_hash_hex(part->calibrated[i], data);
         json_array_append_new(calibrated, json_string(none ? "" : data));
     }
-    json_t *root =
-        status != QB_OK || !own
-            ? NULL
-            : json_pack("{s:s, s:i, s:i, s:O, s:O, s:O, s:s, s:s}", "schema", SCHEMA, "shard",
-                        part->shard, "shards", part->shards, "same", facts, "calibrated",
-                        calibrated, "record", strip(own), "results", results, "results_hash", hex);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    json_decref(own);
-    json_decref(facts);
-    json_decref(calibrated);
-    json_decref(root);
-    qb_free(record);
-    if (status == QB_OK) qb_free(results);
-    QB_TRY(status);
-    *out = text ? qb_format(cx, "%s\n", text) : NULL;
+    json_auto_t *root =
+        !own ? NULL
+             : json_pack("{s:s, s:i, s:i, s:O, s:O, s:O, s:s, s:s}", "schema", SCHEMA, "shard",
+                         part->shard, "shards", part->shards, "same", facts, "calibrated",
+                         calibrated, "record", strip(own), "results", results, "results_hash", hex);
+    QB_FREED char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory: a part of a comparison");
-    free(text);
-    return *out ? QB_OK : cx->code;
+    QB_TRY_NEW(cx, *out = qb_format(cx, "%s\n", text));
+    return QB_OK;
 }
 
 /* A text for each: a hash, or "" for no data. */
@@ -421,16 +414,14 @@ out:
 }
 
 static qb_status merge(qb_ctx *cx, const qb_part *const *part, int32_t n, content *c, qb_run *run) {
-    qb_pack *pack = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *pack));
+    QB_FREED qb_pack *pack = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *pack));
     for (int32_t k = 0; k < n; k++)
         pack[k] = (qb_pack){.cx = cx,
                             .name = part[k]->name,
                             .reads = true,
                             .at = part[k]->results,
                             .left = part[k]->size};
-    qb_status status = pack_content(pack, n, c);
-    qb_free(pack);
-    QB_TRY(status);
+    QB_TRY(pack_content(pack, n, c));
     if (c->answers.n_engines != run->n_rows)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: results of %d engines, %d rows", part[0]->name,
                        (int)c->answers.n_engines, (int)run->n_rows);

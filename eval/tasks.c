@@ -5,12 +5,10 @@
 
 #define X(name) extern const qb_task qb_task_##name;
 #include "eval/tasks.def"
-#undef X
 
 const qb_task *const qb_tasks[] = {
 #define X(name) &qb_task_##name,
 #include "eval/tasks.def"
-#undef X
     NULL};
 enum { TASKS = sizeof qb_tasks / sizeof *qb_tasks - 1 };
 

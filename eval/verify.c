@@ -276,7 +276,7 @@ qb_status qb_cases_find(qb_ctx *cx, const char *path, char ***out, int32_t *n) {
     size_t capacity = 0;
     int32_t found = 0;
     qb_status status = QB_OK;
-    DIR *dir = NULL;
+    QB_RELEASED(qb_dir_close) DIR *dir = NULL;
     if (is_case(cx, path)) {
         QB_GO(qb_grow(cx, &cases, &capacity, 1, sizeof *cases));
         if (!(cases[0] = qb_strdup(cx, path))) QB_GO(cx->code);
@@ -301,7 +301,6 @@ qb_status qb_cases_find(qb_ctx *cx, const char *path, char ***out, int32_t *n) {
     *n = found;
     found = 0;
 out:
-    if (dir) closedir(dir);
     qb_cases_free(cases, found);
     return status;
 }

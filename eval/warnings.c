@@ -14,7 +14,6 @@ typedef struct kind {
 static const kind kinds[] = {
 #define QB_WARNING(name, touches, means) {name, QB_TOUCHES_##touches, means},
 #include "eval/warnings.def"
-#undef QB_WARNING
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -22,7 +21,6 @@ const char *const *qb_warning_names(void) {
     static const char *const names[] = {
 #define QB_WARNING(name, touches, means) name,
 #include "eval/warnings.def"
-#undef QB_WARNING
         NULL};
     return names;
 }

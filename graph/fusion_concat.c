@@ -42,12 +42,11 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
 /* From the last one on: the longest one that it begins with is still as it was. */
 qb_status qb_share_concats(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     QB_RELEASED(qb_rewrite_release) qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
-    for (int32_t i = graph->n_nodes - 1; i >= 0 && status == QB_OK; i--) {
-        status = qb_rewrite_refresh(&rw);
-        if (status == QB_OK) status = match(&rw, i);
+    for (int32_t i = graph->n_nodes - 1; i >= 0; i--) {
+        QB_TRY(qb_rewrite_refresh(&rw));
+        QB_TRY(match(&rw, i));
     }
-    if (status == QB_OK) status = qb_rewrite_tidy(&rw);
+    QB_TRY(qb_rewrite_tidy(&rw));
     *n_changes += rw.n_changes;
-    return status;
+    return QB_OK;
 }

@@ -89,26 +89,7 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_STRIDED_COPY:
     case QB_KIND_ATTENTION:
     case QB_KIND_CHAIN: return QB_OK;
-    case QB_KIND_NODE:
-    case QB_KIND_COPY:
-    case QB_KIND_LAYER_NORM:
-    case QB_KIND_RESIZE:
-    case QB_KIND_GATHER:
-    case QB_KIND_RECURRENT:
-    case QB_KIND_MATMUL_INTEGER:
-    case QB_KIND_MATMUL_SCALED:
-    case QB_KIND_DYNAMIC_QUANTIZE:
-    case QB_KIND_GROUP_NORM:
-    case QB_KIND_REDUCE:
-    case QB_KIND_PAD:
-    case QB_KIND_SCATTER:
-    case QB_KIND_GRID_SAMPLE:
-    case QB_KIND_SCAN:
-    case QB_KIND_FOURIER:
-    case QB_KIND_FOLD:
-    case QB_KIND_ARG:
-    case QB_KIND_POOL_PLACES:
-    case QB_KIND_COUNT: break;
+    default: break; /* of a node alone: graph/node_problem.c */
     }
     return qb_fail(cx, QB_STATUS_INTERNAL, "a group of kind %s is no problem for kernels",
                    qb_kind_text(p->kind));

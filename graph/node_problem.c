@@ -282,48 +282,46 @@ static bool lower_dynamic_quantize(const qb_graph *graph, const qb_node *node, q
 }
 
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem) {
-    static bool (*const lowerings[QB_KIND_COUNT])(const qb_graph *, const qb_node *,
-                                                  qb_problem *) = {
-        [QB_KIND_LAYER_NORM] = lower_layer_norm,
-        [QB_KIND_STRIDED_COPY] = lower_strided,
-        [QB_KIND_CONCAT] = lower_concat,
-        [QB_KIND_GATHER] = lower_gather,
-        [QB_KIND_SCATTER] = lower_scatter,
-        [QB_KIND_GRID_SAMPLE] = lower_grid,
-        [QB_KIND_ATTENTION] = lower_attention,
-        [QB_KIND_GROUP_NORM] = lower_group_norm,
-        [QB_KIND_REDUCE] = lower_reduce,
-        [QB_KIND_PAD] = lower_pad,
-        [QB_KIND_SCAN] = lower_scan,
-        [QB_KIND_FOURIER] = lower_fourier,
-        [QB_KIND_FOLD] = lower_fold,
-        [QB_KIND_ARG] = lower_arg,
-        [QB_KIND_POOL] = lower_pool,
-        [QB_KIND_RESIZE] = lower_resize,
-        [QB_KIND_RECURRENT] = lower_recurrent,
-        [QB_KIND_MATMUL_INTEGER] = lower_inputs,
-        [QB_KIND_MATMUL_SCALED] = lower_inputs,
-        [QB_KIND_COPY] = lower_cast,
-        [QB_KIND_DYNAMIC_QUANTIZE] = lower_dynamic_quantize};
+    static const struct {
+        bool (*lower)(const qb_graph *graph, const qb_node *node, qb_problem *problem);
+        bool of_floats; /* no integers: inputs come dequantized */
+    } kinds[QB_KIND_COUNT] = {
+        [QB_KIND_LAYER_NORM] = {lower_layer_norm},
+        [QB_KIND_STRIDED_COPY] = {lower_strided},
+        [QB_KIND_CONCAT] = {lower_concat},
+        [QB_KIND_GATHER] = {lower_gather},
+        [QB_KIND_SCATTER] = {lower_scatter},
+        [QB_KIND_GRID_SAMPLE] = {lower_grid, .of_floats = true},
+        [QB_KIND_ATTENTION] = {lower_attention},
+        [QB_KIND_GROUP_NORM] = {lower_group_norm},
+        [QB_KIND_REDUCE] = {lower_reduce},
+        [QB_KIND_PAD] = {lower_pad},
+        [QB_KIND_SCAN] = {lower_scan},
+        [QB_KIND_FOURIER] = {lower_fourier, .of_floats = true},
+        [QB_KIND_FOLD] = {lower_fold, .of_floats = true},
+        [QB_KIND_ARG] = {lower_arg},
+        [QB_KIND_POOL] = {lower_pool},
+        [QB_KIND_RESIZE] = {lower_resize},
+        [QB_KIND_RECURRENT] = {lower_recurrent, .of_floats = true},
+        [QB_KIND_MATMUL_INTEGER] = {lower_inputs},
+        [QB_KIND_MATMUL_SCALED] = {lower_inputs},
+        [QB_KIND_COPY] = {lower_cast},
+        [QB_KIND_DYNAMIC_QUANTIZE] = {lower_dynamic_quantize},
+    };
     qb_problem p = {.in = in, .group = 1, .scale = 1};
     p.kind = node->op ? node->op->kernel.kind : QB_KIND_NODE;
-    if (!lowerings[p.kind] || !lowerings[p.kind](graph, node, &p)) return false;
-    const bool recurrent = p.kind == QB_KIND_RECURRENT;
-    const bool of_floats = recurrent || p.kind == QB_KIND_GRID_SAMPLE ||
-                           p.kind == QB_KIND_FOURIER || p.kind == QB_KIND_FOLD;
+    if (!kinds[p.kind].lower || !kinds[p.kind].lower(graph, node, &p)) return false;
     for (int32_t i = 0; i < p.n_in; i++) {
         in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
-        if (of_floats && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
+        if (kinds[p.kind].of_floats && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i]))
+            return false;
     }
     const int32_t made = output_of(node), end = made + qb_kind_outputs(p.kind);
     for (int32_t i = 0; i < node->n_out; i++)
         if (node->out[i] >= 0 && (i < made || i >= end)) return false;
-    if (recurrent) {
-        *problem = p;
-        return true;
-    }
-    if (made >= node->n_out || node->out[made] < 0 || !desc_of(graph, node->out[made], &p.out))
+    if (p.kind != QB_KIND_RECURRENT &&
+        (made >= node->n_out || node->out[made] < 0 || !desc_of(graph, node->out[made], &p.out)))
         return false;
     *problem = p;
     return true;

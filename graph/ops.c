@@ -4,12 +4,10 @@
 
 #define QB_OP_ROW(symbol) extern const qb_op qb_op_##symbol;
 #include "graph/ops.def"
-#undef QB_OP_ROW
 
 static const qb_op *const all_ops[] = {
 #define QB_OP_ROW(symbol) &qb_op_##symbol,
 #include "graph/ops.def"
-#undef QB_OP_ROW
 };
 
 #define N_OPS ((int32_t)(sizeof all_ops / sizeof *all_ops))

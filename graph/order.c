@@ -100,21 +100,15 @@ static qb_status visit(qb_ctx *cx, sorter *s, int32_t root) {
 }
 
 qb_status qb_graph_sort(qb_ctx *cx, qb_graph *graph) {
-    qb_status status = QB_OK;
     size_t n = (size_t)graph->n_nodes;
-    qb_uses uses = {0};
-    qb_node *sorted = NULL;
+    QB_RELEASED(qb_uses_release) qb_uses uses = {0};
     sorter s = {.graph = graph};
-    int32_t *block = NULL;
-    QB_GO(qb_uses_build(cx, graph, &uses));
+    QB_TRY(qb_uses_build(cx, graph, &uses));
+    QB_FREED char *state = QB_NEW(cx, qb_alloc(cx, n, sizeof *state));
+    QB_FREED int32_t *block = QB_NEW(cx, qb_alloc(cx, 3 * n, sizeof *block));
+    QB_FREED qb_node *sorted = QB_NEW(cx, qb_alloc(cx, n, sizeof *sorted));
     s.producer = uses.producer;
-    s.state = qb_alloc(cx, n, sizeof *s.state);
-    block = qb_alloc(cx, 3 * n, sizeof *block);
-    sorted = qb_alloc(cx, n, sizeof *sorted);
-    if (!s.state || !block || !sorted) {
-        status = cx->code;
-        goto out;
-    }
+    s.state = state;
     s.stack = block;
     s.next = block + n;
     s.order = block + 2 * n;
@@ -122,12 +116,9 @@ qb_status qb_graph_sort(qb_ctx *cx, qb_graph *graph) {
         if (!graph->nodes[i].op)
             s.order[s.n_done++] = i; /* dead: takes part in nothing */
         else if (s.state[i] == 0)
-            QB_GO(visit(cx, &s, i));
+            QB_TRY(visit(cx, &s, i));
     }
     for (size_t i = 0; i < n; i++) sorted[i] = graph->nodes[s.order[i]];
     if (n) memcpy(graph->nodes, sorted, n * sizeof *sorted);
-out:
-    QB_FREE_ALL(sorted, block, s.state);
-    qb_uses_release(&uses);
-    return status;
+    return QB_OK;
 }

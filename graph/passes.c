@@ -7,7 +7,6 @@
 const qb_pass *const qb_passes[] = {
 #define X(identifier) &qb_pass_##identifier,
 #include "graph/passes.def"
-#undef X
     NULL};
 
 enum { N_PASSES = sizeof qb_passes / sizeof *qb_passes - 1 };

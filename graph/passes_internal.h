@@ -7,6 +7,5 @@
 
 #define X(identifier) extern const qb_pass qb_pass_##identifier;
 #include "graph/passes.def"
-#undef X
 
 #endif

@@ -9,7 +9,6 @@
 const qb_zoo_model *const qb_zoo_models[] = {
 #define X(identifier) &qb_zoo_##identifier,
 #include "graph/zoo.def"
-#undef X
     NULL};
 
 const qb_zoo_model *qb_zoo_find(const char *name) {
@@ -135,19 +134,4 @@ qb_status qb_zoo_build(qb_ctx *cx, const char *name, uint64_t seed, const qb_zoo
     }
     *out = z.graph;
     return QB_OK;
-}
-
-static bool has_suffix(const char *text, const char *suffix) {
-    size_t n = strlen(text), m = strlen(suffix);
-    return n >= m && strcmp(text + n - m, suffix) == 0;
-}
-
-int64_t qb_zoo_parameters(const qb_graph *graph) {
-    int64_t n = 0;
-    for (int32_t i = 0; i < graph->n_values; i++) {
-        const qb_value *v = &graph->values[i];
-        if (v->data && (has_suffix(v->name, ".weight") || has_suffix(v->name, ".bias")))
-            n += qb_shape_count(&v->shape);
-    }
-    return n;
 }

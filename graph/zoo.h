@@ -13,7 +13,6 @@ struct qb_zoo;
 typedef struct qb_zoo_model {
     const char *name;
     const char *summary;
-    int64_t parameters; /* trained ones, as the original's authors count: no running statistics */
     int64_t channels, side; /* input "image" [N, channels, side, side]; channels 0: int64 token
                                numbers "input_ids" [N, length], `side` being the usual length */
     /* Adds the layers after the input and returns the value of the output; -1 on failure. */
@@ -37,6 +36,4 @@ typedef struct qb_zoo_options {
  * library). `options` may be NULL. */
 qb_status qb_zoo_build(qb_ctx *cx, const char *name, uint64_t seed, const qb_zoo_options *options,
                        qb_graph **out);
-/* Constants that training would have set: all but running statistics and shapes. */
-int64_t qb_zoo_parameters(const qb_graph *graph);
 #endif

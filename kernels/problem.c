@@ -6,42 +6,51 @@
 #include "kernels/chain.h"
 #include "kernels/heads.h"
 
+typedef enum trait { ROW_MAJOR = 1, WINDOW = 2 } trait;
+static const struct {
+    const char *text;
+    trait traits;
+} kinds[QB_KIND_COUNT] = {
+    [QB_KIND_NODE] = {"node"},
+    [QB_KIND_CONV] = {"conv", WINDOW},
+    [QB_KIND_CONV_TRANSPOSE] = {"conv_transpose", WINDOW},
+    [QB_KIND_MATMUL] = {"matmul", ROW_MAJOR},
+    [QB_KIND_POOL] = {"pool", WINDOW},
+    [QB_KIND_CONV_POOL] = {"conv_pool", WINDOW},
+    [QB_KIND_BINARY] = {"binary"},
+    [QB_KIND_UNARY] = {"unary"},
+    [QB_KIND_SOFTMAX] = {"softmax"},
+    [QB_KIND_CONCAT] = {"concat"},
+    [QB_KIND_COPY] = {"copy"},
+    [QB_KIND_LAYER_NORM] = {"layer_norm", ROW_MAJOR},
+    [QB_KIND_STRIDED_COPY] = {"strided_copy", ROW_MAJOR},
+    [QB_KIND_RESIZE] = {"resize"},
+    [QB_KIND_GATHER] = {"gather", ROW_MAJOR},
+    [QB_KIND_ATTENTION] = {"attention", ROW_MAJOR},
+    [QB_KIND_RECURRENT] = {"recurrent", ROW_MAJOR},
+    [QB_KIND_MATMUL_INTEGER] = {"matmul_integer", ROW_MAJOR},
+    [QB_KIND_MATMUL_SCALED] = {"matmul_scaled", ROW_MAJOR},
+    [QB_KIND_DYNAMIC_QUANTIZE] = {"dynamic_quantize", ROW_MAJOR},
+    [QB_KIND_CHAIN] = {"chain"},
+    [QB_KIND_GROUP_NORM] = {"group_norm"},
+    [QB_KIND_REDUCE] = {"reduce", ROW_MAJOR},
+    [QB_KIND_PAD] = {"pad"},
+    [QB_KIND_SCATTER] = {"scatter", ROW_MAJOR},
+    [QB_KIND_GRID_SAMPLE] = {"grid_sample", ROW_MAJOR},
+    [QB_KIND_SCAN] = {"scan", ROW_MAJOR},
+    [QB_KIND_FOLD] = {"fold", ROW_MAJOR},
+    [QB_KIND_FOURIER] = {"fourier", ROW_MAJOR},
+    [QB_KIND_ARG] = {"arg", ROW_MAJOR},
+    [QB_KIND_POOL_PLACES] = {"pool_places", ROW_MAJOR},
+};
+
 const char *qb_kind_text(qb_kind kind) {
-    static const char *const text[QB_KIND_COUNT] = {
-        [QB_KIND_NODE] = "node",
-        [QB_KIND_CONV] = "conv",
-        [QB_KIND_CONV_TRANSPOSE] = "conv_transpose",
-        [QB_KIND_MATMUL] = "matmul",
-        [QB_KIND_POOL] = "pool",
-        [QB_KIND_CONV_POOL] = "conv_pool",
-        [QB_KIND_BINARY] = "binary",
-        [QB_KIND_UNARY] = "unary",
-        [QB_KIND_SOFTMAX] = "softmax",
-        [QB_KIND_CONCAT] = "concat",
-        [QB_KIND_COPY] = "copy",
-        [QB_KIND_LAYER_NORM] = "layer_norm",
-        [QB_KIND_STRIDED_COPY] = "strided_copy",
-        [QB_KIND_RESIZE] = "resize",
-        [QB_KIND_GATHER] = "gather",
-        [QB_KIND_ATTENTION] = "attention",
-        [QB_KIND_RECURRENT] = "recurrent",
-        [QB_KIND_MATMUL_INTEGER] = "matmul_integer",
-        [QB_KIND_MATMUL_SCALED] = "matmul_scaled",
-        [QB_KIND_DYNAMIC_QUANTIZE] = "dynamic_quantize",
-        [QB_KIND_CHAIN] = "chain",
-        [QB_KIND_GROUP_NORM] = "group_norm",
-        [QB_KIND_REDUCE] = "reduce",
-        [QB_KIND_PAD] = "pad",
-        [QB_KIND_SCATTER] = "scatter",
-        [QB_KIND_GRID_SAMPLE] = "grid_sample",
-        [QB_KIND_SCAN] = "scan",
-        [QB_KIND_FOLD] = "fold",
-        [QB_KIND_FOURIER] = "fourier",
-        [QB_KIND_ARG] = "arg",
-        [QB_KIND_POOL_PLACES] = "pool_places",
-    };
-    return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
+    return (unsigned)kind < QB_KIND_COUNT ? kinds[kind].text : "invalid";
 }
+
+bool qb_kind_has_window(qb_kind kind) { return kinds[kind].traits & WINDOW; }
+
+bool qb_kind_is_row_major(qb_kind kind) { return kinds[kind].traits & ROW_MAJOR; }
 
 const char *qb_act_text(qb_act_kind kind) {
     static const char *const text[QB_ACT_COUNT] = {
@@ -162,20 +171,6 @@ bool qb_problem_is_integer(const qb_problem *p) {
 
 int32_t qb_kind_outputs(qb_kind kind) {
     return kind == QB_KIND_RECURRENT || kind == QB_KIND_DYNAMIC_QUANTIZE ? 3 : 1;
-}
-
-bool qb_kind_has_window(qb_kind kind) {
-    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_POOL ||
-           kind == QB_KIND_CONV_POOL;
-}
-
-bool qb_kind_is_row_major(qb_kind kind) {
-    return kind == QB_KIND_MATMUL || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
-           kind == QB_KIND_GATHER || kind == QB_KIND_SCATTER || kind == QB_KIND_ATTENTION ||
-           kind == QB_KIND_REDUCE || kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
-           kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE ||
-           kind == QB_KIND_GRID_SAMPLE || kind == QB_KIND_SCAN || kind == QB_KIND_ARG ||
-           kind == QB_KIND_POOL_PLACES || kind == QB_KIND_FOURIER || kind == QB_KIND_FOLD;
 }
 
 void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {

@@ -24,6 +24,8 @@ void qb_ref_matmul(const qb_problem *p, const void *const *in, void *out, int th
 /* `indices` (may be NULL, maximum only): flat position of each maximum in the data. */
 void qb_ref_pool(const qb_problem *p, const void *const *in, void *out, int64_t *indices,
                  int threads);
+/* a[i] becomes the function of a[i] and b[i]; NaN wins in min and max, as in numpy. */
+void qb_ref_combine(qb_binary_kind kind, int64_t n, float *a, const float *b);
 void qb_ref_binary(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_unary(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_softmax(const qb_problem *p, const void *const *in, void *out);

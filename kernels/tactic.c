@@ -4,12 +4,10 @@
 
 #define QB_TACTIC_ROW(symbol) extern const qb_tactic qb_tactic_##symbol;
 #include "kernels/tactics.def"
-#undef QB_TACTIC_ROW
 
 static const qb_tactic *const all_tactics[] = {
 #define QB_TACTIC_ROW(symbol) &qb_tactic_##symbol,
 #include "kernels/tactics.def"
-#undef QB_TACTIC_ROW
     NULL};
 
 const qb_tactic *const *qb_tactics(void) { return all_tactics; }
@@ -48,8 +46,7 @@ qb_status qb_kernel_alloc(qb_ctx *cx, const qb_tactic *tactic, const qb_problem 
         const qb_qparams *q = i < problem->n_in ? &problem->in[i].q : &problem->out.q;
         if (q->n > 0) params += (size_t)q->n * 2 * sizeof(float);
     }
-    qb_kernel *kernel = qb_alloc(cx, 1, sizeof *kernel + descs + params);
-    if (!kernel) return QB_STATUS_NOMEM;
+    qb_kernel *kernel = QB_NEW(cx, qb_alloc(cx, 1, sizeof *kernel + descs + params));
     kernel->tactic = tactic;
     kernel->problem = *problem;
     kernel->problem.compiled = NULL;

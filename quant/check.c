@@ -7,12 +7,10 @@
 
 #define QB_RULE(name) extern const qb_rule qb_rule_##name;
 #include "quant/rules.def"
-#undef QB_RULE
 
 static const qb_rule *const rules[] = {
 #define QB_RULE(name) &qb_rule_##name,
 #include "quant/rules.def"
-#undef QB_RULE
 };
 
 /* ---- what rules ask ---- */

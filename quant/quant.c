@@ -8,12 +8,10 @@
 
 #define QB_QUANT_STEP(name) extern const qb_quant_step qb_quant_step_##name;
 #include "quant/steps.def"
-#undef QB_QUANT_STEP
 
 static const qb_quant_step *const steps[] = {
 #define QB_QUANT_STEP(name) &qb_quant_step_##name,
 #include "quant/steps.def"
-#undef QB_QUANT_STEP
 };
 
 #define ANY_BATCH 2

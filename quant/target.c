@@ -6,12 +6,10 @@
 
 #define QB_TARGET(name) extern const qb_target qb_target_##name;
 #include "quant/targets.def"
-#undef QB_TARGET
 
 static const qb_target *const targets[] = {
 #define QB_TARGET(name) &qb_target_##name,
 #include "quant/targets.def"
-#undef QB_TARGET
 };
 enum { N_TARGETS = sizeof targets / sizeof targets[0] };
 

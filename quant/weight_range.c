@@ -6,12 +6,10 @@
 
 #define QB_WEIGHT_RANGE(name) extern const qb_weight_range qb_weight_range_##name;
 #include "quant/weight_ranges.def"
-#undef QB_WEIGHT_RANGE
 
 static const qb_weight_range *const known[] = {
 #define QB_WEIGHT_RANGE(name) &qb_weight_range_##name,
 #include "quant/weight_ranges.def"
-#undef QB_WEIGHT_RANGE
 };
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 

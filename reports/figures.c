@@ -7,12 +7,10 @@
 
 #define QB_FIGURE(name) extern const qb_figure qb_figure_##name;
 #include "reports/figures.def"
-#undef QB_FIGURE
 
 const qb_figure *const qb_figures[] = {
 #define QB_FIGURE(name) &qb_figure_##name,
 #include "reports/figures.def"
-#undef QB_FIGURE
     NULL};
 
 void qb_tsv_number(FILE *stream, double value) {

@@ -25,6 +25,33 @@ static void put_escaped(FILE *stream, const char *text, size_t n) {
 
 void qb_html_text(FILE *stream, const char *text) { put_escaped(stream, text, strlen(text)); }
 
+void qb_html_put(FILE *stream, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    while (*format) {
+        const size_t plain = strcspn(format, "%");
+        fwrite(format, 1, plain, stream);
+        format += plain;
+        if (!*format) break;
+        const size_t n = strcspn(format + 1, "%sdf") + 2;
+        char one[16];
+        snprintf(one, sizeof one, "%.*s", (int)n, format);
+        switch (format[n - 1]) {
+        case 's': qb_html_text(stream, va_arg(args, const char *)); break;
+        case 'f': fprintf(stream, one, va_arg(args, double)); break;
+        case 'd':
+            if (format[1] == 'l')
+                fprintf(stream, one, va_arg(args, long long));
+            else
+                fprintf(stream, one, va_arg(args, int));
+            break;
+        default: fputc('%', stream);
+        }
+        format += n;
+    }
+    va_end(args);
+}
+
 void qb_html_cell(FILE *stream, const char *text, double sort) {
     if (isnan(sort))
         fprintf(stream, "<td data-v=\"\">");
@@ -32,16 +59,11 @@ void qb_html_cell(FILE *stream, const char *text, double sort) {
         fprintf(stream, "<td data-v=\"%s1e300\">", sort < 0 ? "-" : "");
     else
         fprintf(stream, "<td data-v=\"%.9g\">", sort);
-    qb_html_text(stream, text);
-    fputs("</td>", stream);
+    qb_html_put(stream, "%s</td>", text);
 }
 
 void qb_html_name_cell(FILE *stream, const char *text) {
-    fputs("<th scope=\"row\" title=\"", stream);
-    qb_html_text(stream, text);
-    fputs("\">", stream);
-    qb_html_text(stream, text);
-    fputs("</th>", stream);
+    qb_html_put(stream, "<th scope=\"row\" title=\"%s\">%s</th>", text, text);
 }
 
 void qb_html_number(FILE *stream, const char *format, double value) {
@@ -72,11 +94,7 @@ static void put_title(FILE *stream, const char *title) {
 
 void qb_html_table(FILE *stream, const char *caption, const char *const *titles, int32_t n) {
     fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"data\">", stream);
-    if (caption) {
-        fputs("<caption>", stream);
-        qb_html_text(stream, caption);
-        fputs("</caption>", stream);
-    }
+    if (caption) qb_html_put(stream, "<caption>%s</caption>", caption);
     fputs("<thead><tr>", stream);
     for (int32_t i = 0; i < n; i++) {
         fputs("<th scope=\"col\">", stream);
@@ -122,11 +140,9 @@ static char *svg_body(char *text) {
 
 static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
     const char *name = figure->name;
-    char *path = qb_format(page->cx, "%s/%s.svg", page->figures, name), *text = NULL;
-    if (!path) return page->cx->code;
-    qb_status status = qb_file_read(page->cx, path, SVG_MAX, &text, NULL);
-    qb_free(path);
-    QB_TRY(status);
+    QB_FREED char *path = QB_NEW(page->cx, qb_format(page->cx, "%s/%s.svg", page->figures, name));
+    QB_FREED char *text = NULL;
+    QB_TRY(qb_file_read(page->cx, path, SVG_MAX, &text, NULL));
     const char *svg = svg_body(text);
     if (svg) {
         fprintf(page->stream, "<figure role=\"img\" aria-label=\"%s\" title=\"%s\">\n",
@@ -137,7 +153,6 @@ static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
             "<figcaption>Data and script: figures/%s.tsv, figures/%s.gp</figcaption></figure>\n",
             name, name);
     }
-    qb_free(text);
     return QB_OK;
 }
 
@@ -163,10 +178,9 @@ static void head(const qb_page *p) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-          "'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n<title>",
+          "'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n",
           p->stream);
-    qb_html_text(p->stream, p->run->model);
-    fputs(": quantization report</title>\n<style>\n", p->stream);
+    qb_html_put(p->stream, "<title>%s: quantization report</title>\n<style>\n", p->run->model);
     fwrite(qb_html_style, 1, qb_html_style_size, p->stream);
     fputs("</style></head><body>\n", p->stream);
 }
@@ -178,9 +192,7 @@ static void put_hash(FILE *stream, const char *title, qb_hash hash) {
 }
 
 static void put_term(FILE *stream, const char *term, const char *text) {
-    fprintf(stream, "<dt>%s</dt><dd>", term);
-    qb_html_text(stream, text);
-    fputs("</dd>", stream);
+    qb_html_put(stream, "<dt>%s</dt><dd>%s</dd>", term, text);
 }
 
 static void environment(const qb_page *p) {
@@ -203,13 +215,10 @@ static void environment(const qb_page *p) {
     }
     for (int32_t r = 0; r < run->n_rows; r++) {
         const char *scheme = run->row[r].scheme;
-        fputs("<dt>row ", p->stream);
-        qb_html_text(p->stream, run->row[r].precision);
-        fputs("</dt><dd>", p->stream);
-        qb_html_text(p->stream, scheme && scheme[0]          ? scheme
-                                : run->row[r].calibration[0] ? run->row[r].calibration
-                                                             : "not calibrated");
-        fputs("</dd>", p->stream);
+        qb_html_put(p->stream, "<dt>row %s</dt><dd>%s</dd>", run->row[r].precision,
+                    scheme && scheme[0]          ? scheme
+                    : run->row[r].calibration[0] ? run->row[r].calibration
+                                                 : "not calibrated");
     }
     put_term(p->stream, "processor", run->cpu);
     fprintf(p->stream, "<dt>threads, batch</dt><dd>%d, %lld</dd>", run->threads,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shell.h"
 #include "reports/figure_internal.h"
 #include "reports/html_internal.h"
 
@@ -39,76 +40,47 @@ static void layer_line(FILE *s, const qb_run_layer *l) {
     fputs("</tr>\n", s);
 }
 
-/* A shell word: single quotes around anything but the plainest names. */
-static void shell_word(FILE *stream, const char *text) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+:./=@,";
-    if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
-        fputs(text, stream);
-        return;
-    }
-    fputc('\'', stream);
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputs("'\\''", stream);
-        else
-            fputc(*text, stream);
-    }
-    fputc('\'', stream);
-}
-
-/* The same for a pattern that matches just this name. */
-static void shell_pattern(FILE *stream, const char *name) {
-    char *pattern = NULL;
-    size_t size;
-    FILE *text = open_memstream(&pattern, &size);
-    if (!text) return;
-    for (; *name; name++) fprintf(text, "%s%c", strchr("*?[\\", *name) ? "\\" : "", *name);
-    fclose(text);
-    shell_word(stream, pattern);
-    free(pattern);
+/* As a shell word: a pattern that matches just this name. */
+static void add_pattern(qb_strbuf *line, const char *name) {
+    QB_RELEASED(qb_strbuf_release) qb_strbuf pattern = {0};
+    for (; *name; name++)
+        qb_strbuf_addf(&pattern, "%s%c", strchr("*?[\\", *name) ? "\\" : "", *name);
+    if (pattern.data) qb_shell_add_word(line, pattern.data);
 }
 
 /* The line that keeps the worst layers in float, and its price by the times of their steps. */
 static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_layer **ranked,
                       int32_t n) {
-    char *line = NULL;
-    size_t size;
+    QB_RELEASED(qb_strbuf_release) qb_strbuf line = {0};
     double cost = 0, gain = 0, all = 0;
     int32_t kept = 0;
-    FILE *text = open_memstream(&line, &size);
-    if (!text) return;
-    fprintf(text, "qbench compare ");
-    shell_word(text, p->run->row[0].precision);
-    fputc(' ', text);
-    shell_word(text, row->precision);
-    fprintf(text, " --data ");
-    shell_word(text, p->run->dataset);
+    qb_strbuf_add(&line, "qbench compare ");
+    qb_shell_add_word(&line, p->run->row[0].precision);
+    qb_strbuf_add(&line, " ");
+    qb_shell_add_word(&line, row->precision);
+    qb_strbuf_add(&line, " --data ");
+    qb_shell_add_word(&line, p->run->dataset);
     for (int32_t i = 0; i < n && kept < KEEP; i++) {
         if (!(ranked[i]->share > 0) || ranked[i]->name[0] == '\0') continue;
         const qb_run_step *slow = qb_step_named(&p->run->row[0], ranked[i]->name),
                           *fast = qb_step_named(row, ranked[i]->name);
-        fprintf(text, " --keep-float ");
-        shell_pattern(text, ranked[i]->name);
+        qb_strbuf_add(&line, " --keep-float ");
+        add_pattern(&line, ranked[i]->name);
         cost += slow && fast ? slow->ms - fast->ms : NAN;
         gain += ranked[i]->share;
         kept++;
     }
     for (int32_t i = 0; i < row->n_steps; i++) all += row->step[i].ms;
-    fclose(text);
-    if (kept > 0) {
+    if (kept == 0 || line.failed) return;
+    qb_html_put(p->stream,
+                "<p>To keep the %d worst in float (%.0f %% of the layers' own noise):</p>"
+                "<pre>%s</pre>",
+                kept, gain, line.data);
+    if (!isnan(cost) && !qb_warning_has(p->run, "contention"))
         fprintf(p->stream,
-                "<p>To keep the %d worst in float (%.0f %% of the layers' own noise):</p><pre>",
-                kept, gain);
-        qb_html_text(p->stream, line);
-        fputs("</pre>", p->stream);
-        if (!isnan(cost) && !qb_warning_has(p->run, "contention"))
-            fprintf(p->stream,
-                    "<p>Expected price: %+.3f ms on %.3f ms a batch (%+.0f %%), from the times of "
-                    "these steps in both engines; conversions around them are not counted.</p>\n",
-                    cost, all, 100 * cost / all);
-    }
-    free(line);
+                "<p>Expected price: %+.3f ms on %.3f ms a batch (%+.0f %%), from the times of "
+                "these steps in both engines; conversions around them are not counted.</p>\n",
+                cost, all, 100 * cost / all);
 }
 
 static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open) {
@@ -123,26 +95,18 @@ static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open)
                                          "unused values",
                                          "method",
                                          "operators"};
-    const qb_run_layer **ranked = qb_alloc(p->cx, (size_t)row->n_layers, sizeof(qb_run_layer *));
-    if (!ranked) return p->cx->code;
+    QB_FREED const qb_run_layer **ranked =
+        QB_NEW(p->cx, qb_alloc(p->cx, (size_t)row->n_layers, sizeof(qb_run_layer *)));
     int32_t n = 0;
     for (int32_t i = 0; i < row->n_layers; i++)
         if (!isnan(row->layer[i].own_db)) ranked[n++] = &row->layer[i];
     qsort(ranked, (size_t)n, sizeof(qb_run_layer *), by_share);
-    fprintf(p->stream, "<details%s><summary>", open ? " open" : "");
-    qb_html_text(p->stream, row->precision);
-    if (row->calibration[0]) {
-        fputs(", ranges by ", p->stream);
-        qb_html_text(p->stream, row->calibration);
-    }
-    fputs("</summary>\n", p->stream);
-    if (row->suggestion && row->suggestion[0]) {
-        fputs("<p>To keep in float, ", p->stream);
-        qb_html_text(p->stream, row->suggestion);
-        fputs("</p>\n", p->stream);
-    } else if (row->calibration[0]) { /* files are as they are */
+    qb_html_put(p->stream, "<details%s><summary>%s%s%s</summary>\n", open ? " open" : "",
+                row->precision, row->calibration[0] ? ", ranges by " : "", row->calibration);
+    if (row->suggestion && row->suggestion[0])
+        qb_html_put(p->stream, "<p>To keep in float, %s</p>\n", row->suggestion);
+    else if (row->calibration[0]) /* files are as they are */
         keep_line(p, row, ranked, n);
-    }
     qb_html_table(p->stream, "Worst first", titles, sizeof titles / sizeof titles[0]);
     for (int32_t i = 0; i < n; i++) layer_line(p->stream, ranked[i]);
     qb_html_table_end(p->stream);
@@ -152,7 +116,6 @@ static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open)
             "<p class=\"soft\">%d more only move values, or pick some: they add no noise.</p>\n",
             row->n_layers - n);
     fputs("</details>\n", p->stream);
-    qb_free(ranked);
     return QB_OK;
 }
 
@@ -178,10 +141,11 @@ qb_status qb_html_layers(const qb_page *p) {
 
 static void answer(FILE *stream, const qb_run *run, const char *who, int32_t class, int32_t label) {
     char number[16];
-    qb_html_text(stream, who);
-    fprintf(stream, ": <span class=\"%s\">", label < 0 ? "soft" : class == label ? "good" : "bad");
-    qb_html_text(stream, qb_run_class_text(run, class, number));
-    fputs("</span><br>", stream);
+    qb_html_put(stream, "%s: <span class=\"%s\">%s</span><br>", who,
+                label < 0        ? "soft"
+                : class == label ? "good"
+                                 : "bad",
+                qb_run_class_text(run, class, number));
 }
 
 /* A thumbnail comes from a record: only what base64 is made of may enter the attribute. */
@@ -236,12 +200,11 @@ static void view(const qb_page *p, const qb_run_shown *shown, const char *who,
         const qb_run_box *b = &box[i];
         if (!isfinite(b->x) || !isfinite(b->y) || !(b->width >= 0) || !(b->height >= 0)) continue;
         alone += !b->matched;
-        fprintf(s,
-                "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
-                "stroke-width=\"%.2f\"><title>",
-                b->matched ? "box" : "box alone", b->x, b->y, b->width, b->height, line);
-        qb_html_text(s, b->name);
-        fprintf(s, " %.2f</title></rect>", b->score);
+        qb_html_put(s,
+                    "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+                    "stroke-width=\"%.2f\"><title>%s %.2f</title></rect>",
+                    b->matched ? "box" : "box alone", b->x, b->y, b->width, b->height, line,
+                    b->name, b->score);
         if (b->matched) continue;
         /* A name in the right half ends where its box does, so that the picture's edge does not cut
          * it; the left edge of a box may lie outside. */
@@ -250,15 +213,13 @@ static void view(const qb_page *p, const qb_run_shown *shown, const char *who,
         /* A letter is about half as wide as high; the score takes five. */
         const double width = 3 * line * (double)((b->name ? strlen(b->name) : 0) + 5);
         if (!take_room(&taken, right ? x - width : x, fmax(b->y, 0), width, 6 * line)) continue;
-        fprintf(s,
-                "<text class=\"box\" x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" "
-                "text-anchor=\"%s\">",
-                x, fmax(b->y, 0) + 6 * line, 6 * line, right ? "end" : "start");
-        qb_html_text(s, b->name);
-        fprintf(s, " %.2f</text>", b->score);
+        qb_html_put(s,
+                    "<text class=\"box\" x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" "
+                    "text-anchor=\"%s\">%s %.2f</text>",
+                    x, fmax(b->y, 0) + 6 * line, 6 * line, right ? "end" : "start", b->name,
+                    b->score);
     }
-    fputs("</svg><figcaption>", s);
-    qb_html_text(s, who);
+    qb_html_put(s, "</svg><figcaption>%s", who);
     if (!is_base64(mask)) fprintf(s, ": %d boxes, %d of them alone", n, alone);
     fputs("</figcaption></figure>", s);
 }
@@ -285,9 +246,7 @@ static void views(const qb_page *p, const qb_run_row *row, const qb_run_worst *w
     view(p, shown, p->run->row[0].precision, w->reference_box, w->n_reference_boxes,
          w->reference_mask);
     view(p, shown, row->precision, w->box, w->n_boxes, w->mask);
-    fputs("<span class=\"soft\">", p->stream);
-    qb_html_text(p->stream, shown->name);
-    fputs("</span></li>\n", p->stream);
+    qb_html_put(p->stream, "<span class=\"soft\">%s</span></li>\n", shown->name);
 }
 
 static void sample(const qb_page *p, const qb_run_row *row, const qb_run_worst *w) {
@@ -297,14 +256,10 @@ static void sample(const qb_page *p, const qb_run_row *row, const qb_run_worst *
     fputs("<li>", s);
     if (is_base64(shown->thumbnail))
         fprintf(s, "<img alt=\"\" src=\"data:image/png;base64,%s\">", shown->thumbnail);
-    qb_html_text(s, shown->name);
-    fputs("<br>", s);
+    qb_html_put(s, "%s<br>", shown->name);
     if (w->answer >= 0 || w->reference_answer >= 0) {
-        if (shown->label >= 0) {
-            fputs("label: ", s);
-            qb_html_text(s, qb_run_class_text(p->run, shown->label, number));
-            fputs("<br>", s);
-        }
+        if (shown->label >= 0)
+            qb_html_put(s, "label: %s<br>", qb_run_class_text(p->run, shown->label, number));
         answer(s, p->run, p->run->row[0].precision, w->reference_answer, shown->label);
         answer(s, p->run, row->precision, w->answer, shown->label);
     }
@@ -334,10 +289,9 @@ void qb_html_worst(const qb_page *p) {
             for (int32_t i = 0; i < p->run->n_shown; i++) define_shot(p->stream, &p->run->shown[i]);
             fputs("</defs></svg>\n", p->stream);
         }
-        fprintf(p->stream, "<details%s><summary>", any ? "" : " open");
+        qb_html_put(p->stream, "<details%s><summary>%s</summary><ul class=\"%s\">\n",
+                    any ? "" : " open", row->precision, pictures ? "pairs" : "shots");
         any = true;
-        qb_html_text(p->stream, row->precision);
-        fprintf(p->stream, "</summary><ul class=\"%s\">\n", pictures ? "pairs" : "shots");
         for (int32_t i = 0; i < row->n_worst; i++)
             (has_views(p, &row->worst[i]) ? views : sample)(p, row, &row->worst[i]);
         fputs("</ul></details>\n", p->stream);
@@ -435,9 +389,8 @@ static int64_t confused(const qb_run_row *row, const qb_run_confusion *c) {
 static void confusion_table(const qb_page *p, const qb_run_row *row) {
     static const char *const titles[] = {"class", "taken for", "times", "by the first row"};
     if (row->n_confusion == 0) return;
-    fputs("<details><summary>Most frequent mistakes of ", p->stream);
-    qb_html_text(p->stream, row->precision);
-    fputs("</summary>\n", p->stream);
+    qb_html_put(p->stream, "<details><summary>Most frequent mistakes of %s</summary>\n",
+                row->precision);
     qb_html_table(p->stream, NULL, titles, 4);
     for (int32_t i = 0; i < row->n_confusion && i < CONFUSIONS_MAX; i++) {
         const qb_run_confusion *c = &row->confusion[i];
@@ -489,9 +442,8 @@ static void step_table(const qb_page *p, const qb_run_row *row) {
         all += row->step[i].ms;
         reasons = reasons || row->step[i].reason[0];
     }
-    fputs("<details><summary>", p->stream);
-    qb_html_text(p->stream, row->precision);
-    fprintf(p->stream, ": %.3f ms in %d steps</summary>\n", all, row->n_steps);
+    qb_html_put(p->stream, "<details><summary>%s: %.3f ms in %d steps</summary>\n", row->precision,
+                all, row->n_steps);
     qb_html_table(p->stream, NULL, titles, (int32_t)(sizeof titles / sizeof titles[0]) - !reasons);
     for (int32_t i = 0; i < row->n_steps; i++) {
         const qb_run_step *s = &row->step[i];

@@ -14,6 +14,8 @@ typedef struct qb_page {
 
 /* Text with &, <, >, " and ' escaped. */
 void qb_html_text(FILE *stream, const char *text);
+/* printf of %d, %lld, %f and %s, of which %s is escaped. */
+void qb_html_put(FILE *stream, const char *format, ...) QB_PRINTF(2, 3);
 /* A table cell: <td> or, for the first of a row, <th scope="row">; `sort` is what the column sorts
  * by (NaN: the text). */
 void qb_html_cell(FILE *stream, const char *text, double sort);

@@ -39,11 +39,10 @@ static const qb_run_warning *doubt(const qb_run *run, const char *what, const qb
 static void judgement(FILE *stream, const qb_run *run, const qb_run_row *row) {
     const qb_interval ci = row->paired.drop_ci;
     const qb_run_warning *w = doubt(run, QB_TOUCHES_ACCURACY, row);
-    if (w) {
-        fputs("<p class=\"doubt\">The loss is not known: ", stream);
-        qb_html_text(stream, qb_warning_means(w));
-        fputs(".</p>", stream);
-    } else if (isnan(ci.lo))
+    if (w)
+        qb_html_put(stream, "<p class=\"doubt\">The loss is not known: %s.</p>",
+                    qb_warning_means(w));
+    else if (isnan(ci.lo))
         fputs("<p class=\"soft\">No labels: judged by agreement with the first engine.</p>",
               stream);
     else if (ci.lo > 0)
@@ -80,10 +79,10 @@ static void gate_hint(FILE *stream, const qb_run *run, const qb_run_row *row) {
     const qb_run_warning *w = doubt(run, QB_TOUCHES_ACCURACY, row);
     if (isnan(row->drop)) return;
     if (w) {
-        fputs("<p class=\"soft\">The gate blocks limits of accuracy, but with <code>--allow ",
-              stream);
-        qb_html_text(stream, w->name);
-        fputs("</code>.</p>", stream);
+        qb_html_put(stream,
+                    "<p class=\"soft\">The gate blocks limits of accuracy, but with <code>--allow "
+                    "%s</code>.</p>",
+                    w->name);
         return;
     }
     fprintf(stream, "<p class=\"soft\">The gate opens from <code>--max-drop %.2f</code>",
@@ -99,9 +98,7 @@ static void card(const qb_page *p, const qb_run_row *row) {
     FILE *s = p->stream;
     char text[64], size[QB_CELL];
     const qb_interval ratio = row->latency.ratio_ci;
-    fputs("<div class=\"card\"><h3>", s);
-    qb_html_text(s, row->precision);
-    fputs("</h3>", s);
+    qb_html_put(s, "<div class=\"card\"><h3>%s</h3>", row->precision);
     judgement(s, p->run, row);
     fputs("<dl>", s);
     if (!isnan(row->drop)) {
@@ -160,9 +157,7 @@ static int32_t put_ties(const qb_page *p, const qb_run_row *best) {
     for (int32_t r = 1; r < p->run->n_rows; r++) {
         const qb_run_row *row = &p->run->row[r];
         if (!is_safe(p->run, row) || !is_as_fast(row, best)) continue;
-        fputs(n++ ? ", <b>" : "<b>", p->stream);
-        qb_html_text(p->stream, row->precision);
-        fputs("</b>", p->stream);
+        qb_html_put(p->stream, "%s<b>%s</b>", n++ ? ", " : "", row->precision);
     }
     return n;
 }
@@ -199,18 +194,14 @@ static void bottom_line(const qb_page *p) {
         if (n == 1) put_drop(p, fast);
         fprintf(p->stream, "%s%.2f times as fast", n == 1 ? ", " : "", fast->speedup);
     } else {
-        fputs(fast ? "<p class=\"line\">Least loss, none beyond chance: <b>"
-              : p->run->n_rows == 2
-                  ? "<p class=\"line\">Loses accuracy beyond chance: <b>"
-                  : "<p class=\"line\">Every row loses accuracy beyond chance; least: <b>",
-              p->stream);
-        qb_html_text(p->stream, close->precision);
-        fputs("</b>, ", p->stream);
+        qb_html_put(p->stream, "<p class=\"line\">%s: <b>%s</b>, ",
+                    fast                  ? "Least loss, none beyond chance"
+                    : p->run->n_rows == 2 ? "Loses accuracy beyond chance"
+                                          : "Every row loses accuracy beyond chance; least",
+                    close->precision);
         put_drop(p, close);
-        if (untimed) {
-            fputs("; no speed-up is claimed, ", p->stream);
-            qb_html_text(p->stream, qb_warning_means(untimed));
-        }
+        if (untimed)
+            qb_html_put(p->stream, "; no speed-up is claimed, %s", qb_warning_means(untimed));
     }
     fputs(".</p>\n", p->stream);
 }
@@ -221,10 +212,7 @@ static void warnings(const qb_page *p) {
     for (int32_t i = 0; i < p->run->n_warnings; i++) {
         char text[QB_WARNING_TEXT];
         const char *said = qb_warning_said(p->run, i, text);
-        if (!said) continue;
-        fputs("<li>", p->stream);
-        qb_html_text(p->stream, said);
-        fputs("</li>\n", p->stream);
+        if (said) qb_html_put(p->stream, "<li>%s</li>\n", said);
     }
     fputs("</ul>\n", p->stream);
 }
@@ -256,9 +244,10 @@ static void banner(const qb_page *p) {
               p->stream);
         return;
     }
-    fprintf(p->stream, "<section class=\"verdict %s\"><b>%s</b> ", v->word, v->word);
-    qb_html_text(p->stream, v->text);
-    fputs("<details><summary>All limits</summary><pre>", p->stream);
+    qb_html_put(p->stream,
+                "<section class=\"verdict %s\"><b>%s</b> %s"
+                "<details><summary>All limits</summary><pre>",
+                v->word, v->word, v->text);
     for (const char *c = v->lines; *c; c++) { /* line breaks stay here */
         char one[2] = {*c, '\0'};
         if (*c == '\n')
@@ -272,22 +261,13 @@ static void banner(const qb_page *p) {
 void qb_html_summary(const qb_page *p) {
     const qb_run *run = p->run;
     banner(p);
-    fputs("<header><h1>", p->stream);
-    qb_html_text(p->stream, run->model);
-    fprintf(p->stream, "</h1><p class=\"soft\">%lld samples of ", (long long)run->samples);
-    qb_html_text(p->stream, run->dataset);
-    if (run->part && run->part[0]) {
-        fputs(" (", p->stream);
-        qb_html_text(p->stream, run->part);
-        fputc(')', p->stream);
-    }
-    fputs(qb_report_lacks_labels(run) ? ", without labels; on " : "; on ", p->stream);
-    qb_html_text(p->stream, run->cpu);
-    fprintf(p->stream, ", %d thread%s, batch %lld, ", run->threads, run->threads == 1 ? "" : "s",
-            (long long)run->row[0].batch);
-    qb_html_text(p->stream, run->libraries);
-    fputs(". Against ", p->stream);
-    qb_html_text(p->stream, run->row[0].precision);
+    qb_html_put(p->stream, "<header><h1>%s</h1><p class=\"soft\">%lld samples of %s", run->model,
+                (long long)run->samples, run->dataset);
+    if (run->part && run->part[0]) qb_html_put(p->stream, " (%s)", run->part);
+    qb_html_put(p->stream, "%s; on %s, %d thread%s, batch %lld, %s. Against %s",
+                qb_report_lacks_labels(run) ? ", without labels" : "", run->cpu, run->threads,
+                run->threads == 1 ? "" : "s", (long long)run->row[0].batch, run->libraries,
+                run->row[0].precision);
     if (!isnan(own_value(run, &run->row[0])))
         fprintf(p->stream, " (<span class=\"fix\">%s: %.2f</span>)", own_title(run),
                 own_value(run, &run->row[0]));
@@ -336,11 +316,7 @@ static void group_table(const qb_page *p, qb_column_group group) {
 }
 
 static void put_definition(void *user, const char *term, const char *text) {
-    fputs("<dt>", user);
-    qb_html_text(user, term);
-    fputs("</dt><dd>", user);
-    qb_html_text(user, text);
-    fputs("</dd>", user);
+    qb_html_put(user, "<dt>%s</dt><dd>%s</dd>", term, text);
 }
 
 qb_status qb_html_accuracy(const qb_page *p) {

@@ -72,22 +72,15 @@ void qb_costs_release(qb_costs *costs) {
 
 qb_status qb_costs_measure(qb_ctx *cx, qb_costs *costs, int32_t group, qb_dtype floats, int32_t way,
                            const qb_step_times *integers, const qb_timing_inputs *inputs) {
-    qb_step_times times = {0};
-    qb_engine *engine = NULL;
-    qb_status status = QB_OK;
-    qb_alternative alone = {.floats = floats,
-                            .way = way,
-                            .is_float = qb_alloc(cx, (size_t)costs->space->n, sizeof(bool))};
-    if (!alone.is_float) return cx->code;
-    alone.is_float[group] = true;
-    QB_GO(qb_space_build(cx, costs->space, &alone, &engine));
-    QB_GO(qb_step_times_measure(cx, engine, inputs, PROFILES, &times));
+    QB_RELEASED(qb_step_times_release) qb_step_times times = {0};
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
+    QB_FREED bool *is_float = QB_NEW(cx, qb_alloc(cx, (size_t)costs->space->n, sizeof *is_float));
+    const qb_alternative alone = {.floats = floats, .way = way, .is_float = is_float};
+    is_float[group] = true;
+    QB_TRY(qb_space_build(cx, costs->space, &alone, &engine));
+    QB_TRY(qb_step_times_measure(cx, engine, inputs, PROFILES, &times));
     costs->more[group] = qb_step_times_more(integers, &times);
-out:
-    qb_step_times_release(&times);
-    qb_engine_free(engine);
-    qb_free(alone.is_float);
-    return status;
+    return QB_OK;
 }
 
 static bool joins(const qb_space_edge *edge, const bool *is_float) {

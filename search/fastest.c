@@ -103,25 +103,26 @@ static qb_status on_host(qb_ctx *cx, choice *c, int32_t *fastest) {
     return decide(cx, c, fastest);
 }
 
+static void choice_release(choice *c) {
+    for (int32_t i = 0; i < c->n; i++) {
+        qb_engine_free(c->candidate[i].engine);
+        qb_free(c->candidate[i].a.is_float);
+    }
+    qb_step_times_release(&c->integers);
+    qb_timing_inputs_release(&c->inputs);
+}
+
 qb_status qb_fastest(qb_ctx *cx, const qb_space *space, qb_graph **graph, qb_dtype *floats) {
-    choice c = {.space = space};
-    qb_alternative integers = {.floats = QB_DTYPE_F16,
-                               .is_float = qb_alloc(cx, (size_t)space->n, sizeof(bool))};
+    QB_RELEASED(choice_release) choice c = {.space = space};
+    QB_FREED bool *none = QB_NEW(cx, qb_alloc(cx, (size_t)space->n, sizeof *none));
+    const qb_alternative integers = {.floats = QB_DTYPE_F16, .is_float = none};
     const qb_alternative *taken = &integers;
-    int32_t fastest = 0;
-    qb_status status = integers.is_float ? QB_OK : cx->code;
-    if (status == QB_OK && !qb_backends_name_device(space->spec.backends)) {
-        status = on_host(cx, &c, &fastest);
+    if (!qb_backends_name_device(space->spec.backends)) {
+        int32_t fastest = 0;
+        QB_TRY(on_host(cx, &c, &fastest));
         taken = &c.candidate[fastest].a;
     }
-    if (status == QB_OK) status = qb_space_quantize(cx, space, taken, graph);
-    if (status == QB_OK) *floats = taken->floats;
-    for (int32_t i = 0; i < c.n; i++) {
-        qb_engine_free(c.candidate[i].engine);
-        qb_free(c.candidate[i].a.is_float);
-    }
-    qb_step_times_release(&c.integers);
-    qb_timing_inputs_release(&c.inputs);
-    qb_free(integers.is_float);
-    return status;
+    QB_TRY(qb_space_quantize(cx, space, taken, graph));
+    *floats = taken->floats;
+    return QB_OK;
 }

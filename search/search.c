@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "search/costs.h"
 
@@ -49,9 +50,11 @@ static double noise_of(double sqnr_db) {
 
 static qb_status copy_of(qb_ctx *cx, const searcher *s, const qb_alternative *a,
                          qb_alternative *out) {
+    const size_t n = (size_t)s->space->n;
+    bool *is_float = QB_NEW(cx, qb_arena_pack(cx, s->out->arena, n, sizeof *is_float));
+    if (a->is_float) memcpy(is_float, a->is_float, n);
     *out = *a;
-    QB_TRY_NEW(cx, out->is_float = qb_alloc(cx, (size_t)s->space->n, sizeof *out->is_float));
-    if (a->is_float) memcpy(out->is_float, a->is_float, (size_t)s->space->n);
+    out->is_float = is_float;
     return QB_OK;
 }
 
@@ -72,11 +75,6 @@ static bool is_known(const searcher *s, const qb_alternative *a) {
 static qb_status propose(qb_ctx *cx, searcher *s, const qb_alternative *a) {
     if (s->n_proposals == PROPOSALS || is_known(s, a)) return QB_OK;
     return copy_of(cx, s, a, &s->proposal[s->n_proposals++]);
-}
-
-static void drop_proposals(searcher *s) {
-    for (int32_t i = 0; i < s->n_proposals; i++) qb_free(s->proposal[i].is_float);
-    s->n_proposals = 0;
 }
 
 static int32_t floats_index(const searcher *s, qb_dtype floats) {
@@ -119,9 +117,8 @@ static qb_status time_together(qb_ctx *cx, searcher *s, qb_search_point *const *
     qb_search_time base;
     qb_status status = QB_OK;
     qb_alternative integers = {.floats = QB_DTYPE_F32};
-    char *key = NULL;
-    QB_GO(copy_of(cx, s, &integers, &integers));
-    QB_GO_NEW(cx, key = qb_search_key(cx, s->space, &integers));
+    QB_TRY(copy_of(cx, s, &integers, &integers));
+    QB_FREED char *key = QB_NEW(cx, qb_search_key(cx, s->space, &integers));
     for (int32_t i = 0; i < n; i++) {
         QB_GO(qb_space_build(cx, s->space, &points[i]->a, &own[i]));
         engines[i + 1] = own[i];
@@ -134,7 +131,6 @@ static qb_status time_together(qb_ctx *cx, searcher *s, qb_search_point *const *
             QB_GO(keep_time(cx, s, points[i]->key, &times[i + 1], base.ms));
 out:
     for (int32_t i = 0; i < n; i++) qb_engine_free(own[i]);
-    QB_FREE_ALL(integers.is_float, key);
     return status;
 }
 
@@ -164,26 +160,20 @@ static qb_status time_points(qb_ctx *cx, searcher *s, qb_search_point *first, in
 static qb_status measure(qb_ctx *cx, searcher *s) {
     qb_search *out = s->out;
     const int32_t n = s->n_proposals, before = out->n_points;
-    const qb_alternative **list = qb_alloc(cx, (size_t)n, sizeof *list);
-    qb_search_score *score = qb_alloc(cx, (size_t)n, sizeof *score);
-    qb_status status = list && score ? QB_OK : cx->code;
-    if (status == QB_OK)
-        status = qb_grow(cx, &out->point, &out->capacity, (size_t)(before + n), sizeof *out->point);
-    for (int32_t i = 0; i < n && status == QB_OK; i++) list[i] = &s->proposal[i];
-    if (status == QB_OK) status = qb_search_score_all(cx, s->o, list, n, true, score, out);
-    for (int32_t i = 0; i < n && status == QB_OK; i++) {
-        qb_search_point *p = &out->point[before + i];
+    QB_FREED const qb_alternative **list = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *list));
+    QB_FREED qb_search_score *score = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *score));
+    QB_TRY(qb_grow(cx, &out->point, &out->capacity, (size_t)(before + n), sizeof *out->point));
+    for (int32_t i = 0; i < n; i++) list[i] = &s->proposal[i];
+    QB_TRY(qb_search_score_all(cx, s->o, list, n, true, score, out));
+    for (int32_t i = 0; i < n; i++) {
+        qb_search_point *p = &out->point[out->n_points++];
         *p = (qb_search_point){.a = s->proposal[i], .score = score[i]};
-        s->proposal[i].is_float = NULL; /* the point's */
-        out->n_points++;
-        p->key = qb_search_key(cx, s->space, &p->a);
-        if (!p->key) status = cx->code;
+        QB_TRY_NEW(cx, p->key = qb_search_key(cx, s->space, &p->a));
     }
-    if (status == QB_OK) status = time_points(cx, s, out->point + before, n);
-    drop_proposals(s);
-    QB_FREE_ALL(list, score);
-    if (status == QB_OK) qb_search_judge(&s->o->limits, out);
-    return status;
+    QB_TRY(time_points(cx, s, out->point + before, n));
+    s->n_proposals = 0;
+    qb_search_judge(&s->o->limits, out);
+    return QB_OK;
 }
 
 /* ---- what groups cost ------------------------------------------------------------------------ */
@@ -207,23 +197,17 @@ static qb_status cost_of(qb_ctx *cx, searcher *s, int32_t f, int32_t g) {
 static qb_status keep_apart(qb_ctx *cx, searcher *s, int32_t f, double rate) {
     const qb_dtype floats = s->o->floats[f];
     qb_alternative all = {.floats = floats};
-    qb_step_times times = {0};
-    qb_engine *engine = NULL;
-    qb_status status = QB_OK;
+    QB_RELEASED(qb_step_times_release) qb_step_times times = {0};
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
     QB_TRY(copy_of(cx, s, &all, &all));
     memset(all.is_float, 1, (size_t)s->space->n);
-    QB_GO(qb_space_build(cx, s->space, &all, &engine));
-    QB_GO(qb_step_times_measure(cx, engine, &s->inputs, PROFILES, &times));
+    QB_TRY(qb_space_build(cx, s->space, &all, &engine));
+    QB_TRY(qb_step_times_measure(cx, engine, &s->inputs, PROFILES, &times));
     qb_costs_estimate(&s->costs[f], &s->steps, &times, rate);
     json_t *list = json_array();
     for (int32_t g = 0; g < s->space->n; g++)
         json_array_append_new(list, json_real(s->costs[f].apart[g]));
-    QB_GO(qb_journal_add(cx, s->o->journal, "apart", qb_dtype_text(floats), list));
-out:
-    qb_step_times_release(&times);
-    qb_engine_free(engine);
-    qb_free(all.is_float);
-    return status;
+    return qb_journal_add(cx, s->o->journal, "apart", qb_dtype_text(floats), list);
 }
 
 static qb_status costs_of_type(qb_ctx *cx, searcher *s, int32_t f, double rate,
@@ -256,20 +240,18 @@ static qb_status measure_costs(qb_ctx *cx, searcher *s) {
 /* One alternative a group: it alone is `value`, all others are not. */
 static qb_status score_each(qb_ctx *cx, searcher *s, bool value) {
     const int32_t n = s->space->n;
-    QB_FREED qb_search_score *score = qb_alloc(cx, (size_t)n, sizeof *score);
-    QB_FREED qb_alternative *all = qb_alloc(cx, (size_t)n, sizeof *all);
-    QB_FREED const qb_alternative **list = qb_alloc(cx, (size_t)n, sizeof *list);
-    qb_status status = score && all && list ? QB_OK : cx->code;
-    for (int32_t g = 0; g < n && status == QB_OK; g++) {
-        status = copy_of(cx, s, &(qb_alternative){.floats = QB_DTYPE_F32}, &all[g]);
-        for (int32_t k = 0; k < n && status == QB_OK; k++) all[g].is_float[k] = (k == g) == value;
+    QB_FREED qb_search_score *score = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *score));
+    QB_FREED qb_alternative *all = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *all));
+    QB_FREED const qb_alternative **list = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *list));
+    for (int32_t g = 0; g < n; g++) {
+        QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = QB_DTYPE_F32}, &all[g]));
+        for (int32_t k = 0; k < n; k++) all[g].is_float[k] = (k == g) == value;
         list[g] = &all[g];
     }
-    if (status == QB_OK) status = qb_search_score_all(cx, s->o, list, n, false, score, s->out);
-    for (int32_t g = 0; g < n && status == QB_OK; g++)
+    QB_TRY(qb_search_score_all(cx, s->o, list, n, false, score, s->out));
+    for (int32_t g = 0; g < n; g++)
         *(value ? &s->out->group[g].back : &s->out->group[g].alone) = score[g];
-    for (int32_t g = 0; all && g < n; g++) qb_free(all[g].is_float);
-    return status;
+    return QB_OK;
 }
 
 /* A group's share of the noise: by what it takes away when it alone is float, and by what it makes
@@ -316,16 +298,15 @@ static qb_status score_pairs(qb_ctx *cx, searcher *s) {
     qb_alternative both[MOST] = {{0}};
     const qb_alternative *list[MOST];
     qb_search_score score[MOST];
-    qb_status status = QB_OK;
     QB_TRY_NEW(cx, s->noise.pair = qb_alloc(cx, MOST, sizeof *s->noise.pair));
     for (int32_t i = 0; i < n_groups; i++)
         for (int32_t k = i + 1; k < n_groups; k++, n++) {
-            QB_GO(copy_of(cx, s, &(qb_alternative){.floats = QB_DTYPE_F32}, &both[n]));
+            QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = QB_DTYPE_F32}, &both[n]));
             both[n].is_float[group[i]] = both[n].is_float[group[k]] = true;
             list[n] = &both[n];
             s->noise.pair[n] = (qb_noise_pair){.a = group[i], .b = group[k]};
         }
-    QB_GO(qb_search_score_all(cx, s->o, list, n, false, score, s->out));
+    QB_TRY(qb_search_score_all(cx, s->o, list, n, false, score, s->out));
     for (int32_t i = 0; i < n; i++) {
         qb_noise_pair *pair = &s->noise.pair[i];
         const double a = noise_of(s->out->group[pair->a].back.sqnr_db),
@@ -333,9 +314,7 @@ static qb_status score_pairs(qb_ctx *cx, searcher *s) {
         pair->more = a + b - s->base_noise - noise_of(score[i].sqnr_db);
     }
     s->noise.n_pairs = n;
-out:
-    for (int32_t i = 0; i < MOST; i++) qb_free(both[i].is_float);
-    return status;
+    return QB_OK;
 }
 
 /* ---- the model and the measurements ---------------------------------------------------------- */
@@ -387,14 +366,12 @@ static qb_status propose_minima(qb_ctx *cx, searcher *s, int32_t f) {
     const double unit = s->out->point[s->out->integers].time.ms * 1e-3 / fmax(s->base_noise, 1e-12);
     const double most = ratio_limit(s);
     qb_alternative a;
-    qb_status status = QB_OK;
     QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &a));
-    for (int w = 0; w < WEIGHTS && status == QB_OK; w++) {
+    for (int w = 0; w < WEIGHTS; w++) {
         qb_costs_descend(&s->costs[f], &s->noise, weight_of(unit, w), a.is_float);
-        if (predicted_ratio(s, &a) <= most) status = propose(cx, s, &a);
+        if (predicted_ratio(s, &a) <= most) QB_TRY(propose(cx, s, &a));
     }
-    qb_free(a.is_float);
-    return status;
+    return QB_OK;
 }
 
 /* The least noise within a limit of latency, and a little on either side of it, for the model is
@@ -407,19 +384,17 @@ static qb_status propose_within(qb_ctx *cx, searcher *s, int32_t f) {
     if (isinf(limit)) return QB_OK;
     QB_FREED bool *within = QB_NEW(cx, qb_alloc(cx, n, sizeof *within));
     qb_alternative a;
-    qb_status status = QB_OK;
     QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &a));
     for (int w = 0; w < WEIGHTS; w++) {
         qb_costs_descend(&s->costs[f], &s->noise, weight_of(unit, w), a.is_float);
         if (predicted_ratio(s, &a) <= limit * part[0]) memcpy(within, a.is_float, n);
     }
-    for (size_t i = 0; i < sizeof part / sizeof *part && status == QB_OK; i++) {
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         memcpy(a.is_float, within, n);
         qb_costs_fill(&s->costs[f], &s->noise, (limit * part[i] - 1) * base, a.is_float);
-        status = propose(cx, s, &a);
+        QB_TRY(propose(cx, s, &a));
     }
-    qb_free(a.is_float);
-    return status;
+    return QB_OK;
 }
 
 /* Of the proposals those that spread over what the model says of their time between two ratios;
@@ -441,7 +416,6 @@ static void thin(searcher *s, double from, double to) {
         kept[n++] = s->proposal[nearest];
         s->proposal[nearest].is_float = NULL;
     }
-    drop_proposals(s);
     memcpy(s->proposal, kept, (size_t)n * sizeof *kept);
     s->n_proposals = n;
 }
@@ -469,17 +443,15 @@ static qb_status propose_around(qb_ctx *cx, searcher *s, const qb_search_point *
                                 qb_dtype floats) {
     const double most = ratio_limit(s);
     qb_alternative a;
-    qb_status status = QB_OK;
     QB_TRY(copy_of(cx, s, &p->a, &a));
     a.floats = floats;
-    for (int32_t k = 1; k <= 4 && status == QB_OK; k++) {
+    for (int32_t k = 1; k <= 4; k++) {
         const int32_t g = extreme(s, &a, less);
         if (g < 0) break;
         a.is_float[g] = !less;
-        if ((k & (k - 1)) == 0 && predicted_ratio(s, &a) <= most) status = propose(cx, s, &a);
+        if ((k & (k - 1)) == 0 && predicted_ratio(s, &a) <= most) QB_TRY(propose(cx, s, &a));
     }
-    qb_free(a.is_float);
-    return status;
+    return QB_OK;
 }
 
 /* From a point that nearly meets the limits: one group that is float for one that is not, those
@@ -488,9 +460,8 @@ static qb_status propose_exchanges(qb_ctx *cx, searcher *s, const qb_search_poin
     const double most = ratio_limit(s);
     const int32_t n = s->space->n;
     qb_alternative a;
-    qb_status status = QB_OK;
     QB_TRY(copy_of(cx, s, &p->a, &a));
-    for (int32_t k = 0; k < EXCHANGES && status == QB_OK; k++) {
+    for (int32_t k = 0; k < EXCHANGES; k++) {
         int32_t best = -1;
         double least = INFINITY;
         for (int32_t i = 0; i < n * n; i++) {
@@ -504,11 +475,10 @@ static qb_status propose_exchanges(qb_ctx *cx, searcher *s, const qb_search_poin
         }
         if (best < 0) break;
         a.is_float[best / n] = false, a.is_float[best % n] = true;
-        status = propose(cx, s, &a);
+        QB_TRY(propose(cx, s, &a));
         a.is_float[best / n] = true, a.is_float[best % n] = false;
     }
-    qb_free(a.is_float);
-    return status;
+    return QB_OK;
 }
 
 /* ---- proposals by what is limited, as it was measured of groups ---- */
@@ -527,12 +497,11 @@ static double better_by(const qb_search_limits *l, const qb_search_score *a,
 static qb_status propose_by_metric(qb_ctx *cx, searcher *s, int32_t f) {
     const qb_search_score *base = &s->out->point[s->out->integers].score;
     const double most = ratio_limit(s);
+    const qb_alternative integers = {.floats = s->o->floats[f]};
     qb_alternative together, alone;
-    QB_FREED bool *tried = qb_alloc(cx, (size_t)s->space->n, sizeof *tried);
-    qb_status status = tried ? QB_OK : cx->code;
-    if (status == QB_OK)
-        status = copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &together);
-    for (int32_t k = 1; k <= 4 * SINGLES && status == QB_OK; k++) {
+    QB_FREED bool *tried = QB_NEW(cx, qb_alloc(cx, (size_t)s->space->n, sizeof *tried));
+    QB_TRY(copy_of(cx, s, &integers, &together));
+    for (int32_t k = 1; k <= 4 * SINGLES; k++) {
         int32_t best = -1;
         double worth_most = 0;
         for (int32_t g = 0; g < s->space->n; g++) {
@@ -543,16 +512,13 @@ static qb_status propose_by_metric(qb_ctx *cx, searcher *s, int32_t f) {
         if (best < 0) break;
         tried[best] = together.is_float[best] = true;
         if (predicted_ratio(s, &together) > most) break;
-        if ((k & (k - 1)) == 0) status = propose(cx, s, &together);
-        if (k > SINGLES || status != QB_OK) continue;
-        status = copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[f]}, &alone);
-        if (status != QB_OK) break;
+        if ((k & (k - 1)) == 0) QB_TRY(propose(cx, s, &together));
+        if (k > SINGLES) continue;
+        QB_TRY(copy_of(cx, s, &integers, &alone));
         alone.is_float[best] = true;
-        status = propose(cx, s, &alone);
-        qb_free(alone.is_float);
+        QB_TRY(propose(cx, s, &alone));
     }
-    if (tried) qb_free(together.is_float);
-    return status;
+    return QB_OK;
 }
 
 /* What is proposed of the first way, in the others as well: noise and time were measured of that
@@ -606,15 +572,14 @@ static qb_status propose_round(qb_ctx *cx, searcher *s, int round) {
 
 static qb_status start(qb_ctx *cx, searcher *s) {
     qb_alternative integers;
-    QB_FREED bool *is_float = NULL;
     const int32_t n = s->space->n;
     s->out->n_groups = n;
+    QB_TRY(qb_arena_create(cx, &s->out->arena));
     QB_TRY_NEW(cx, s->out->group = qb_alloc(cx, (size_t)n, sizeof *s->out->group));
     QB_TRY_NEW(cx, s->costs = qb_alloc(cx, (size_t)s->o->n_floats, sizeof *s->costs));
     QB_TRY_NEW(cx, s->noise.of = qb_alloc(cx, (size_t)n, sizeof *s->noise.of));
     QB_TRY(qb_search_recall_data(cx, s->o->journal, s->out));
     QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[0]}, &integers));
-    is_float = integers.is_float;
     QB_TRY(qb_space_build(cx, s->space, &integers, &s->integers));
     QB_TRY(qb_timing_inputs_create(cx, s->integers, &s->inputs));
     QB_TRY(qb_step_times_measure(cx, s->integers, &s->inputs, 2 * PROFILES, &s->steps));
@@ -694,7 +659,6 @@ qb_status qb_search_run(qb_ctx *cx, const qb_search_options *o, qb_search *out) 
                                  ? search_all(cx, &s)
                                  : qb_fail(cx, QB_STATUS_UNSUPPORTED,
                                            "nothing of the model can be computed in integers");
-    drop_proposals(&s);
     for (int32_t f = 0; s.costs && f < o->n_floats; f++) qb_costs_release(&s.costs[f]);
     QB_FREE_ALL(s.costs, s.noise.of, s.noise.pair);
     qb_step_times_release(&s.steps);
@@ -705,8 +669,8 @@ qb_status qb_search_run(qb_ctx *cx, const qb_search_options *o, qb_search *out) 
 }
 
 void qb_search_release(qb_search *search) {
-    for (int32_t i = 0; i < search->n_points; i++)
-        QB_FREE_ALL(search->point[i].a.is_float, search->point[i].key);
+    for (int32_t i = 0; i < search->n_points; i++) qb_free(search->point[i].key);
+    qb_arena_free(search->arena);
     QB_FREE_ALL(search->point, search->group, search->metric);
     *search = (qb_search){0};
 }

@@ -73,6 +73,7 @@ typedef struct qb_search {
     int32_t picked;   /* the fastest that meets the limits, or with a limit of latency alone the
                          most accurate; -1: none does */
     int32_t integers; /* the point that is all integers */
+    struct qb_arena *arena; /* of the points' alternatives */
     int64_t samples;
     char *metric;     /* title of the task's first metric; NULL: it has none */
     bool out_of_time; /* the budget ended it */

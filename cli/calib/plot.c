@@ -142,42 +142,33 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_table *t, int32_t n
                                 .data = write_data,
                                 .script = write_script,
                                 .user = &p};
-    qb_status status = qb_draw(cx, &drawing, folder);
-    if (status == QB_OK) {
-        if (!qb_json_on_stdout(&o->common)) printf("%s/%s.svg\n", folder, name);
-        char *path = qb_format(cx, "%s/%s.svg", folder, name);
-        json_array_append_new(files, json_pack("{s:o, s:o}", "tensor", qb_json_text(e->name),
-                                               "file", qb_json_text(path ? path : "")));
-        qb_free(path);
-    }
-    return status;
+    QB_TRY(qb_draw(cx, &drawing, folder));
+    QB_FREED char *path = QB_NEW(cx, qb_format(cx, "%s/%s.svg", folder, name));
+    if (!qb_json_on_stdout(&o->common)) printf("%s\n", path);
+    json_array_append_new(files, json_pack("{s:o, s:o}", "tensor", qb_json_text(e->name), "file",
+                                           qb_json_text(path)));
+    return QB_OK;
 }
 
 static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const char *folder) {
-    qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
-    json_t *files = json_array();
-    qb_status status = qb_make_dirs(cx, folder);
+    QB_FREED qb_spectrum *spectrum = QB_NEW(cx, qb_alloc(cx, 1, sizeof *spectrum));
+    json_auto_t *files = json_array();
     bool any = false;
-    for (int32_t i = 0; i < t->n_entries && status == QB_OK; i++) {
+    QB_TRY(qb_make_dirs(cx, folder));
+    for (int32_t i = 0; i < t->n_entries; i++) {
         if (o->tensor && fnmatch(o->tensor, t->entry[i].name, 0) != 0) continue;
         any = true;
         if (t->entry[i].stats->count == 0)
-            status =
-                qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                        "tensor '%s' was imported: it has no histogram to draw", t->entry[i].name);
-        else
-            status = draw(cx, o, t, i, folder, spectrum, files);
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "tensor '%s' was imported: it has no histogram to draw",
+                           t->entry[i].name);
+        QB_TRY(draw(cx, o, t, i, folder, spectrum, files));
     }
-    qb_free(spectrum);
-    if (status == QB_OK && !any)
-        status = qb_fail(cx, QB_STATUS_NOTFOUND, "no tensor is called '%s': see qbench calib show",
-                         o->tensor);
-    if (status == QB_OK)
-        return qb_json_out(
-            cx, &o->common,
-            json_pack("{s:s, s:o}", "schema", "qbench.calib-plot/1", "files", files));
-    json_decref(files);
-    return status;
+    if (!any)
+        return qb_fail(cx, QB_STATUS_NOTFOUND, "no tensor is called '%s': see qbench calib show",
+                       o->tensor);
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:O}", "schema", "qbench.calib-plot/1", "files", files));
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

@@ -3,14 +3,12 @@
 
 #define QB_CALIB_COMMAND(name) extern const qb_command qb_calib_command_##name;
 #include "cli/calib.def"
-#undef QB_CALIB_COMMAND
 
 static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}}; /* what all of them take */
 
 static const qb_command *const members[] = {
 #define QB_CALIB_COMMAND(name) &qb_calib_command_##name,
 #include "cli/calib.def"
-#undef QB_CALIB_COMMAND
     NULL};
 
 const qb_command qb_command_calib = {

@@ -3,14 +3,12 @@
 
 #define QB_DATA_COMMAND(name) extern const qb_command qb_data_command_##name;
 #include "cli/data.def"
-#undef QB_DATA_COMMAND
 
 static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}}; /* what all of them take */
 
 static const qb_command *const members[] = {
 #define QB_DATA_COMMAND(name) &qb_data_command_##name,
 #include "cli/data.def"
-#undef QB_DATA_COMMAND
     NULL};
 
 const qb_command qb_command_data = {

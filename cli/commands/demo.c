@@ -51,12 +51,11 @@ static void layout_release(layout *l) {
 /* The demo may be run again where it was; a folder of somebody else's is left alone. */
 static qb_status check_folder(qb_ctx *cx, const layout *l) {
     bool empty = true, own = false;
-    DIR *dir = opendir(l->folder);
+    QB_RELEASED(qb_dir_close) DIR *dir = opendir(l->folder);
     if (!dir && errno == ENOENT) return QB_OK;
     if (!dir) return qb_fail_errno(cx, "read folder %s", l->folder);
     for (const struct dirent *entry; empty && (entry = readdir(dir));)
         empty = entry->d_name[0] == '.';
-    closedir(dir);
     if (empty) return QB_OK;
     if (!qb_path_is_absent(l->model)) {
         QB_RELEASED(qb_map_close) qb_map map = {0};

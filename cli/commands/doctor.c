@@ -9,12 +9,10 @@ static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
 
 #define QB_CHECK(name) extern const qb_check qb_check_##name;
 #include "cli/doctor/checks.def"
-#undef QB_CHECK
 
 static const qb_check *const checks[] = {
 #define QB_CHECK(name) &qb_check_##name,
 #include "cli/doctor/checks.def"
-#undef QB_CHECK
 };
 
 static qb_status look_at_all(qb_ctx *cx, qb_diagnosis *diagnosis) {

@@ -335,8 +335,8 @@ static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed
 static qb_status make_absolute(qb_ctx *cx, char **slot) {
     if (!*slot || (*slot)[0] == '/') return QB_OK;
     const bool pattern = qb_shards_is_pattern(*slot); /* whose folder is there */
-    char *folder = qb_path_dir(cx, *slot), *full = realpath(pattern ? folder : *slot, NULL);
-    qb_free(folder);
+    QB_FREED char *folder = QB_NEW(cx, qb_path_dir(cx, *slot));
+    char *full = realpath(pattern ? folder : *slot, NULL);
     if (!full) return qb_fail_errno(cx, "%s", *slot);
     char *copy = pattern ? qb_path_join(cx, full, qb_path_base(*slot)) : qb_strdup(cx, full);
     free(full);
@@ -359,10 +359,9 @@ static qb_status write_config(qb_ctx *cx, const options *o, const guessed *g, co
     if (qb_path_exists(path) && !o->force)
         return qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it",
                        path);
-    qb_config *readable;
+    QB_RELEASED(qb_config_free_at) qb_config *readable = NULL;
     QB_TRY_WRAP(cx, qb_config_parse(cx, path, text, strlen(text), &readable),
                 "a path that a settings file cannot hold");
-    qb_config_free(readable);
     QB_TRY(qb_file_write(cx, path, text, strlen(text)));
     if (!qb_json_on_stdout(&o->common)) {
         if (g->task) printf("task %s: %s\n", g->task->name, g->task->text);

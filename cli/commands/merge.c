@@ -18,9 +18,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     if (arguments->n < 1)
         return qb_fail(cx, QB_STATUS_USAGE, "merge: expected the parts of a comparison");
-    qb_project project = {0};
-    qb_run *result = NULL;
-    char *path = NULL;
+    QB_RELEASED(qb_project_close) qb_project project = {0};
+    QB_RELEASED(qb_run_free_at) qb_run *result = NULL;
+    QB_FREED char *path = NULL;
     qb_status status = QB_OK;
     qb_part *part = QB_NEW(cx, qb_alloc(cx, (size_t)arguments->n, sizeof *part));
     for (int i = 0; i < arguments->n; i++) QB_GO(qb_part_load(cx, arguments->item[i], &part[i]));
@@ -34,9 +34,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!o->no_figures) QB_GO(qb_results_page(cx, &o->common, project.out_dir, result));
 out:
     for (int i = 0; i < arguments->n; i++) qb_part_release(&part[i]);
-    QB_FREE_ALL(part, path);
-    qb_run_free(result);
-    qb_project_close(&project);
+    qb_free(part);
     return status;
 }
 

@@ -3,14 +3,12 @@
 
 #define QB_PLUGIN_COMMAND(name) extern const qb_command qb_plugin_command_##name;
 #include "cli/plugin.def"
-#undef QB_PLUGIN_COMMAND
 
 static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}}; /* what all of them take */
 
 static const qb_command *const members[] = {
 #define QB_PLUGIN_COMMAND(name) &qb_plugin_command_##name,
 #include "cli/plugin.def"
-#undef QB_PLUGIN_COMMAND
     NULL};
 
 const qb_command qb_command_plugin = {

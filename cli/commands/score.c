@@ -106,6 +106,13 @@ static qb_status score(qb_ctx *cx, const options *o, work *w) {
     return qb_coco_summarize(cx, w->matches, NULL, QB_COCO_ALL, &w->all, w->each);
 }
 
+static void work_release(work *w) {
+    qb_free(w->each);
+    qb_coco_matches_free(w->matches);
+    qb_coco_objects_release(&w->results);
+    qb_coco_release(&w->truth);
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     (void)arguments;
@@ -113,15 +120,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         return qb_fail(cx, QB_STATUS_USAGE, "score: expected --annotations and --results");
     if (o->masks && o->keypoints)
         return qb_fail(cx, QB_STATUS_USAGE, "score: --masks or --keypoints, not both");
-    work w = {0};
-    qb_status status = score(cx, o, &w);
-    if (status == QB_OK && !qb_json_on_stdout(&o->common)) print(o, &w);
-    if (status == QB_OK) status = write_json(cx, o, &w);
-    qb_free(w.each);
-    qb_coco_matches_free(w.matches);
-    qb_coco_objects_release(&w.results);
-    qb_coco_release(&w.truth);
-    return status;
+    QB_RELEASED(work_release) work w = {0};
+    QB_TRY(score(cx, o, &w));
+    if (!qb_json_on_stdout(&o->common)) print(o, &w);
+    return write_json(cx, o, &w);
 }
 
 const qb_command qb_command_score = {

@@ -123,7 +123,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     int32_t n = 0, count[QB_OUTCOME_COUNT] = {0};
     double max_error = 0.0;
     qb_status status = QB_OK;
-    json_t *runs = json_array();
+    json_auto_t *runs = json_array();
     if (arguments->n == 0)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "verify: expected a folder with test cases"));
     QB_GO(gather(cx, arguments, &cases, &n));
@@ -146,7 +146,6 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                          (int)count[QB_OUTCOME_FAILED],
                          (int)(count[0] + count[1] + count[QB_OUTCOME_UNSUPPORTED]));
 out:
-    json_decref(runs);
     qb_cases_free(cases, n);
     return status;
 }

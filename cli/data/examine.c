@@ -6,12 +6,10 @@
 
 #define QB_DATA_CHECK(name) extern const qb_data_check qb_data_check_##name;
 #include "cli/data/checks.def"
-#undef QB_DATA_CHECK
 
 static const qb_data_check *const checks[] = {
 #define QB_DATA_CHECK(name) &qb_data_check_##name,
 #include "cli/data/checks.def"
-#undef QB_DATA_CHECK
 };
 
 qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph *graph,

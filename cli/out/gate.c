@@ -248,17 +248,14 @@ qb_status qb_gate_verdict_of(qb_ctx *cx, const qb_common *common, const qb_run *
     qb_gate_result r = {.run = run};
     QB_FREED qb_gate_check *checks = NULL;
     bool held;
-    qb_status status = QB_OK;
     *out = (qb_verdict_text){0};
     QB_TRY(qb_gate_policy_load(cx, common, &none, &policy));
-    if (!qb_gate_has_limit(&policy.limits)) return status;
-    r.check = checks = qb_alloc(cx, CHECKS_MAX, sizeof *checks);
-    if (!checks) return cx->code;
+    if (!qb_gate_has_limit(&policy.limits)) return QB_OK;
+    QB_TRY_NEW(cx, r.check = checks = qb_alloc(cx, CHECKS_MAX, sizeof *checks));
     QB_TRY(qb_gate(cx, run, policy.precision, &policy.limits, checks, CHECKS_MAX, &r.n, &held));
     for (int32_t i = 0; i < r.n; i++) {
         r.failed += !checks[i].held;
         r.blocked += checks[i].blocked != NULL;
     }
-    if (r.n > 0) status = describe_all(cx, &r, out);
-    return status;
+    return r.n > 0 ? describe_all(cx, &r, out) : QB_OK;
 }

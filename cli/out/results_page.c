@@ -45,24 +45,21 @@ static qb_status judge(qb_ctx *cx, const qb_common *common, const qb_run *run,
     return QB_OK;
 }
 
+static void verdict_release(qb_verdict_text *verdict) {
+    QB_FREE_ALL(verdict->text, verdict->lines);
+}
+
 qb_status qb_results_html(qb_ctx *cx, const qb_common *common, const char *path, const qb_run *run,
                           bool figures) {
-    char *folder = NULL;
-    qb_verdict_text verdict = {0};
-    qb_writer writer;
+    QB_FREED char *folder = NULL;
+    QB_RELEASED(verdict_release) qb_verdict_text verdict = {0};
+    QB_RELEASED(qb_writer_abort) qb_writer writer = {0};
     QB_TRY(judge(cx, common, run, &verdict));
-    qb_status status = figures ? draw_beside(cx, path, run, &folder) : QB_OK;
-    if (status == QB_OK) status = qb_writer_open(cx, path, &writer);
-    if (status == QB_OK) {
-        const qb_verdict judged = {verdict.word, verdict.text, verdict.lines};
-        status = qb_report_html(cx, run, verdict.word ? &judged : NULL, folder, writer.stream);
-        if (status == QB_OK)
-            status = qb_writer_commit(cx, &writer);
-        else
-            qb_writer_abort(&writer);
-    }
-    QB_FREE_ALL(folder, verdict.text, verdict.lines);
-    return status;
+    if (figures) QB_TRY(draw_beside(cx, path, run, &folder));
+    QB_TRY(qb_writer_open(cx, path, &writer));
+    const qb_verdict judged = {verdict.word, verdict.text, verdict.lines};
+    QB_TRY(qb_report_html(cx, run, verdict.word ? &judged : NULL, folder, writer.stream));
+    return qb_writer_commit(cx, &writer);
 }
 
 qb_status qb_results_page(qb_ctx *cx, const qb_common *common, const char *folder,

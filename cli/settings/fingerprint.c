@@ -29,20 +29,17 @@ static void add_to(qb_hash *sum, qb_hash term) {
 static qb_status path_digest(qb_ctx *cx, const char *path, int depth, qb_hash *out);
 
 static qb_status folder_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum) {
-    qb_status status = QB_OK;
-    DIR *folder = opendir(path);
+    QB_RELEASED(qb_dir_close) DIR *folder = opendir(path);
     if (!folder) return qb_fail_errno(cx, "%s", path);
     const struct dirent *entry;
-    while (status == QB_OK && (entry = readdir(folder)) != NULL) {
+    while ((entry = readdir(folder)) != NULL) {
         if (entry->d_name[0] == '.') continue;
         qb_hash term;
-        char *child = qb_path_join(cx, path, entry->d_name);
-        status = child ? path_digest(cx, child, depth + 1, &term) : cx->code;
-        if (status == QB_OK) add_to(sum, term);
-        qb_free(child);
+        QB_FREED char *child = QB_NEW(cx, qb_path_join(cx, path, entry->d_name));
+        QB_TRY(path_digest(cx, child, depth + 1, &term));
+        add_to(sum, term);
     }
-    closedir(folder);
-    return status == QB_OK ? qb_check_cancel(cx) : status;
+    return qb_check_cancel(cx);
 }
 
 /* The files of a list, each the first word of its line, relative to the list. */
@@ -98,13 +95,12 @@ qb_status qb_fingerprint_path(qb_ctx *cx, qb_hasher *hasher, const char *path) {
 }
 
 qb_status qb_fingerprint_content(qb_ctx *cx, qb_hasher *hasher, const char *path) {
-    qb_map map;
+    QB_RELEASED(qb_map_close) qb_map map = {0};
     QB_TRY(qb_map_open(cx, path, &map));
     qb_hash digest;
-    const qb_status status = qb_hash_all(cx, map.data, map.size, &digest);
-    qb_map_close(&map);
-    if (status == QB_OK) qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
-    return status;
+    QB_TRY(qb_hash_all(cx, map.data, map.size, &digest));
+    qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
+    return QB_OK;
 }
 
 static void add_node(qb_hasher *hasher, const qb_config_node *node) {

@@ -151,12 +151,11 @@ static qb_status load(qb_ctx *cx, const qb_gate_flags *flags, const source *s,
 
 qb_status qb_gate_policy_load(qb_ctx *cx, const qb_common *common, const qb_gate_flags *flags,
                               qb_gate_policy *out) {
-    qb_config *config = NULL;
+    QB_RELEASED(qb_config_free_at) qb_config *config = NULL;
     const char *name = NULL;
     QB_TRY(qb_settings_load(cx, common, &name, &config));
     *out = (qb_gate_policy){.limits = flags->limits};
     qb_status status = load(cx, flags, &(source){config, name}, out);
-    qb_config_free(config);
     if (status != QB_OK) qb_gate_policy_release(out);
     return status;
 }

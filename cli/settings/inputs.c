@@ -167,19 +167,14 @@ static void fill(qb_rng *rng, const qb_desc *desc, void *data) {
 }
 
 static qb_status load(qb_ctx *cx, const qb_pair *p, const char *name, size_t bytes, void *data) {
-    QB_FREED char *path = qb_format(cx, "%.*s", (int)p->value_length, p->value);
-    qb_map map;
-    if (!path) return cx->code;
-    qb_status status = qb_map_open(cx, path, &map);
-    if (status == QB_OK) {
-        if (map.size == bytes)
-            memcpy(data, map.data, bytes);
-        else
-            status = qb_fail(cx, QB_STATUS_INVALID, "%s: input '%s' takes %zu bytes, got %zu", path,
-                             name, bytes, map.size);
-        qb_map_close(&map);
-    }
-    return status;
+    QB_FREED char *path = QB_NEW(cx, qb_format(cx, "%.*s", (int)p->value_length, p->value));
+    QB_RELEASED(qb_map_close) qb_map map = {0};
+    QB_TRY(qb_map_open(cx, path, &map));
+    if (map.size != bytes)
+        return qb_fail(cx, QB_STATUS_INVALID, "%s: input '%s' takes %zu bytes, got %zu", path, name,
+                       bytes, map.size);
+    memcpy(data, map.data, bytes);
+    return QB_OK;
 }
 
 static qb_status load_named(qb_ctx *cx, const qb_engine *engine, const char *text, void **inputs) {

@@ -106,25 +106,21 @@ static bool is_made_here(const char *name) {
 
 /* The only .onnx of the current folder that is not a product of ours. */
 static qb_status find_model(qb_ctx *cx, qb_project *p) {
-    DIR *folder = opendir(".");
+    QB_RELEASED(qb_dir_close) DIR *folder = opendir(".");
     if (!folder) return qb_fail_errno(cx, "current folder");
-    qb_status status = QB_OK;
     const struct dirent *entry;
-    while (status == QB_OK && (entry = readdir(folder)) != NULL) {
+    while ((entry = readdir(folder)) != NULL) {
         if (!qb_has_suffix(entry->d_name, ".onnx") || is_made_here(entry->d_name)) continue;
         if (p->model)
-            status =
-                qb_fail(cx, QB_STATUS_USAGE, "several models here (%s, %s): name one with --model",
-                        p->model, entry->d_name);
-        else
-            status = set(cx, &p->model, entry->d_name);
+            return qb_fail(cx, QB_STATUS_USAGE,
+                           "several models here (%s, %s): name one with --model", p->model,
+                           entry->d_name);
+        QB_TRY(set(cx, &p->model, entry->d_name));
     }
-    closedir(folder);
-    if (status == QB_OK && !p->model)
-        status = qb_fail(
-            cx, QB_STATUS_USAGE,
-            "no model: give --model FILE, or run in a folder with one .onnx or a " QB_CONFIG_NAME);
-    return status;
+    if (p->model) return QB_OK;
+    return qb_fail(
+        cx, QB_STATUS_USAGE,
+        "no model: give --model FILE, or run in a folder with one .onnx or a " QB_CONFIG_NAME);
 }
 
 /* ---- sidecar ---- */
@@ -240,15 +236,11 @@ qb_status qb_settings_load(qb_ctx *cx, const qb_common *common, const char **nam
                            qb_config **out) {
     const char *path = common->config ? common->config : QB_CONFIG_NAME;
     if (path[0] == '\0' || (!common->config && qb_path_is_absent(path))) return QB_OK;
-    qb_config *config;
+    QB_RELEASED(qb_config_free_at) qb_config *config = NULL;
     QB_TRY(qb_config_load(cx, path, &config));
-    qb_status status = qb_config_check_keys(cx, config, known_keys);
-    if (status != QB_OK) {
-        qb_config_free(config);
-        return status;
-    }
+    QB_TRY(qb_config_check_keys(cx, config, known_keys));
     *name = path;
-    *out = config;
+    *out = QB_MOVE(config);
     return QB_OK;
 }
 

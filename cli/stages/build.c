@@ -11,23 +11,19 @@
 
 qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
                             qb_build_spec *spec, qb_graph **graph, qb_built *built) {
-    qb_graph *quantized;
     QB_RELEASED(qb_stage_source_release) qb_stage_source source = {0};
+    qb_graph *quantized;
     const char *method;
-    qb_status status = qb_stage_source_load(cx, project, *graph, precision->recover, &source);
-    if (status == QB_OK)
-        status = qb_stage_quantize_for(cx, project, &source, precision, spec, &quantized, &method);
-    if (status == QB_OK) {
-        qb_graph_free(*graph);
-        *graph = quantized;
-        qb_stage_check_preparation(cx, project, source.table);
-        built->data_hash = source.table->data_hash;
-        built->calibration = qb_strdup(cx, method);
-        built->prepared = source.table->preprocess ? qb_strdup(cx, source.table->preprocess) : NULL;
-        if (!built->calibration || (source.table->preprocess && !built->prepared))
-            status = cx->code;
-    }
-    return status;
+    QB_TRY(qb_stage_source_load(cx, project, *graph, precision->recover, &source));
+    QB_TRY(qb_stage_quantize_for(cx, project, &source, precision, spec, &quantized, &method));
+    qb_graph_free(*graph);
+    *graph = quantized;
+    qb_stage_check_preparation(cx, project, source.table);
+    built->data_hash = source.table->data_hash;
+    QB_TRY_NEW(cx, built->calibration = qb_strdup(cx, method));
+    if (source.table->preprocess)
+        QB_TRY_NEW(cx, built->prepared = qb_strdup(cx, source.table->preprocess));
+    return QB_OK;
 }
 
 /* A batch that no input can have would be without effect. */

@@ -203,11 +203,11 @@ static qb_status send_part(qb_ctx *cx, const qb_ranks *ranks, const char *text) 
 qb_status qb_stage_compare_ranks(qb_ctx *cx, const qb_project *project,
                                  const qb_compare_settings *settings, const qb_ranks *ranks,
                                  qb_run **out) {
-    qb_part own = {.shard = ranks->rank + 1, .shards = ranks->size};
+    QB_RELEASED(qb_part_release) qb_part own = {.shard = ranks->rank + 1, .shards = ranks->size};
     gathered all = {ranks, qb_alloc(cx, (size_t)ranks->size, sizeof *all.part)};
     qb_compare_settings mine = *settings;
-    qb_run *run = NULL;
-    char *text = NULL;
+    QB_RELEASED(qb_run_free_at) qb_run *run = NULL;
+    QB_FREED char *text = NULL;
     qb_status status = all.part ? QB_OK : cx->code;
     mine.part = &own;
     mine.before_latency = ranks->rank == 0 ? receive_parts : NULL;
@@ -223,8 +223,5 @@ qb_status qb_stage_compare_ranks(qb_ctx *cx, const qb_project *project,
 out:
     for (int32_t r = 0; all.part && r < ranks->size; r++) qb_part_release(&all.part[r]);
     qb_free(all.part);
-    qb_part_release(&own);
-    qb_run_free(run);
-    qb_free(text);
     return status;
 }

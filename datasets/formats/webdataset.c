@@ -140,9 +140,11 @@ static void tell(const qb_shard *s, const unused *u) {
                     each[i].of->first, (long long)each[i].of->n, each[i].then);
 }
 
+static void archive_release(struct archive **a) { archive_read_free(*a); }
+
 static qb_status scan(qb_shard *s) {
     group g = {.label = -1};
-    struct archive *a;
+    QB_RELEASED(archive_release) struct archive *a = NULL;
     const char *why = NULL;
     uint64_t next = 0;
     if (!*s->own) {
@@ -153,16 +155,13 @@ static qb_status scan(qb_shard *s) {
     if (s->size == 0) return QB_OK;
     if (qb_archive_open(s->cx, s->fd, archive_read_support_format_tar, &a) != QB_OK)
         return qb_shard_end_damaged(s, 0);
-    unused *u = qb_alloc(s->cx, 1, sizeof *u);
-    qb_status status = u ? list(s, a, &g, u, &next, &why) : s->cx->code;
-    if (status == QB_OK) status = end_group(s, &g, u);
-    if (status == QB_OK && !why && s->is_packed)
-        status = qb_gzip_check(s->cx, s->fd, UNPACKED_MOST(s->size), &why);
-    if (status == QB_OK && why) status = qb_shard_add_damaged(s, next, why);
-    if (status == QB_OK) tell(s, u);
-    qb_free(u);
-    archive_read_free(a);
-    return status;
+    QB_FREED unused *u = QB_NEW(s->cx, qb_alloc(s->cx, 1, sizeof *u));
+    QB_TRY(list(s, a, &g, u, &next, &why));
+    QB_TRY(end_group(s, &g, u));
+    if (!why && s->is_packed) QB_TRY(qb_gzip_check(s->cx, s->fd, UNPACKED_MOST(s->size), &why));
+    if (why) QB_TRY(qb_shard_add_damaged(s, next, why));
+    tell(s, u);
+    return QB_OK;
 }
 
 static qb_status read_packed(qb_ctx *cx, void *own, const qb_stretch *where, uint8_t *out) {

@@ -66,14 +66,12 @@ static qb_status find_names(qb_ctx *cx, const qb_dataset *dataset) {
     static const char *const up[] = {"", "/..", "/../..", "/../../.."};
     char path[PATH_BYTES];
     for (size_t i = 0; i < sizeof up / sizeof *up; i++) {
-        qb_config *config;
+        QB_RELEASED(qb_config_free_at) qb_config *config = NULL;
         if (snprintf(path, sizeof path, "%s%s/data.yaml", dataset->root, up[i]) >= PATH_BYTES ||
             !qb_path_exists(path))
             continue;
         QB_TRY(qb_config_load(cx, path, &config));
-        const qb_status status = add_names(cx, config, dataset->truth);
-        qb_config_free(config);
-        return status;
+        return add_names(cx, config, dataset->truth);
     }
     return QB_OK;
 }
@@ -125,13 +123,13 @@ static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, const char *path) {
  * says, else to the folder of the file alone (the data were moved with it). */
 static qb_status open_settings(qb_ctx *cx, qb_dataset *dataset, const qb_config *config) {
     const char *root = "", *val = NULL;
-    char *folder = QB_NEW(cx, qb_path_dir(cx, dataset->path));
-    qb_status status = qb_config_string(cx, config, "path", &root);
-    if (status == QB_OK) status = qb_config_string(cx, config, "val", &val);
-    if (status == QB_OK && !val)
-        status = qb_config_fail(cx, config, "val", "expected a folder of images or a list file");
+    QB_FREED char *folder = QB_NEW(cx, qb_path_dir(cx, dataset->path));
+    QB_TRY(qb_config_string(cx, config, "path", &root));
+    QB_TRY(qb_config_string(cx, config, "val", &val));
+    if (!val)
+        return qb_config_fail(cx, config, "val", "expected a folder of images or a list file");
     char place[PATH_BYTES] = "";
-    for (int i = 0; i < 4 && status == QB_OK && !(place[0] && qb_path_exists(place)); i++) {
+    for (int i = 0; i < 4 && !(place[0] && qb_path_exists(place)); i++) {
         const char *base = i == 2 || root[0] == '/' ? "" : folder,
                    *own = i == 1 || i == 3 ? "" : root;
         const char *rest = i == 3 && strncmp(val, "../", 3) == 0 ? val + 3 : val;
@@ -139,16 +137,11 @@ static qb_status open_settings(qb_ctx *cx, qb_dataset *dataset, const qb_config 
                  rest);
         if (i == 1 || i == 3) snprintf(place, sizeof place, "%s/%s", *folder ? folder : ".", rest);
     }
-    if (status == QB_OK && !qb_path_exists(place))
-        status = qb_config_fail(cx, config, "val", "there is no %s", place);
-    qb_free(folder);
-    QB_TRY(status);
+    if (!qb_path_exists(place)) return qb_config_fail(cx, config, "val", "there is no %s", place);
     QB_TRY(add_names(cx, config, dataset->truth));
     const bool is_dir = qb_path_is_dir(place);
-    char *above = QB_NEW(cx, is_dir ? qb_strdup(cx, place) : qb_path_dir(cx, place));
-    dataset->root = qb_arena_strdup(cx, dataset->arena, above);
-    qb_free(above);
-    if (!dataset->root) return cx->code;
+    QB_FREED char *above = QB_NEW(cx, is_dir ? qb_strdup(cx, place) : qb_path_dir(cx, place));
+    QB_TRY_NEW(cx, dataset->root = qb_arena_strdup(cx, dataset->arena, above));
     return is_dir ? add_folder(cx, dataset) : add_list(cx, dataset, place);
 }
 
@@ -157,11 +150,9 @@ static qb_status yolo_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *lab
     char images[PATH_BYTES];
     QB_TRY(qb_truth_begin(cx, dataset));
     if (is_settings(dataset->path)) {
-        qb_config *config;
+        QB_RELEASED(qb_config_free_at) qb_config *config = NULL;
         QB_TRY(qb_config_load(cx, dataset->path, &config));
-        const qb_status status = open_settings(cx, dataset, config);
-        qb_config_free(config);
-        return status;
+        return open_settings(cx, dataset, config);
     }
     if (!is_folder(dataset->path, images))
         return qb_fail(cx, QB_STATUS_NOTFOUND, "no images with labels");

@@ -111,9 +111,10 @@ static qb_status open_file(qb_ctx *cx, const char *path, opened *f) {
     if (status == QB_OK) status = check_header(f);
     if (status == QB_OK) status = check_sections(f);
     qb_debug(cx, "load: every byte checked in %.3g ms", (qb_now() - start) * 1e3);
-    if (status != QB_OK) qb_map_close(&f->map);
     return status;
 }
+
+static void opened_release(opened *f) { qb_map_close(&f->map); }
 
 static const uint8_t *section(const opened *f, qb_file_section which, size_t *size) {
     *size = f->header.section[which].size;
@@ -201,14 +202,13 @@ static qb_status tune_anew(loading *l, const qb_graph *graph, qb_plans *plans) {
     qb_tuning_state known = {0};
     qb_graph *copy;
     QB_RELEASED(qb_plan_free_at) qb_plan *tuned = NULL;
-    qb_status status = qb_graph_clone(l->f->cx, graph, &copy);
-    if (status != QB_OK) return status;
+    QB_TRY(qb_graph_clone(l->f->cx, graph, &copy));
     qb_build_spec spec = l->plan->spec;
     spec.n_profiles = 0;
     if (plans) spec.input_shapes = l->plan->spec.profiles[0].opt;
-    status = qb_plan_tune_bound(l->f->cx, copy, &spec, plans, &known, &tuned);
+    const qb_status status = qb_plan_tune_bound(l->f->cx, copy, &spec, plans, &known, &tuned);
     qb_timings_free(known.timings);
-    if (status != QB_OK) return status;
+    QB_TRY(status);
     tuned->table[0].parts = l->plan->table[0].parts;
     return qb_plan_set_table(l->f->cx, l->plan, 0, &tuned->table[0]);
 }
@@ -252,20 +252,15 @@ static qb_status take_weights(const loading *l, qb_engine *engine) {
 }
 
 static qb_status make_engine(loading *l, qb_graph *graph, qb_plans *plans, qb_engine **out) {
-    qb_engine *engine;
+    QB_RELEASED(qb_engine_free_at) qb_engine *engine = NULL;
+    size_t size;
     QB_TRY(realize(l, graph, plans, &engine));
-    qb_status status = take_weights(l, engine);
-    if (status == QB_OK) {
-        size_t size;
-        const uint8_t *tail = section(l->f, QB_FILE_TAIL, &size);
-        if (size > 0 && plans) status = damaged(l->f, "a tail behind ranges of shapes");
-        if (status == QB_OK) status = qb_file_tail_get(l->f->cx, l->f->path, tail, size, engine);
-    }
-    if (status == QB_OK)
-        *out = engine;
-    else
-        qb_engine_free(engine);
-    return status;
+    QB_TRY(take_weights(l, engine));
+    const uint8_t *tail = section(l->f, QB_FILE_TAIL, &size);
+    if (size > 0 && plans) return damaged(l->f, "a tail behind ranges of shapes");
+    QB_TRY(qb_file_tail_get(l->f->cx, l->f->path, tail, size, engine));
+    *out = QB_MOVE(engine);
+    return QB_OK;
 }
 
 static qb_status load_profiles(loading *l, qb_graph *graph, qb_engine **out) {
@@ -317,11 +312,9 @@ out:
 }
 
 qb_status qb_engine_load_on(qb_ctx *cx, const char *path, int32_t device, qb_engine **out) {
-    opened f;
+    QB_RELEASED(opened_release) opened f = {0};
     QB_TRY(open_file(cx, path, &f));
-    qb_status status = load(&f, device, out);
-    qb_map_close(&f.map);
-    return status;
+    return load(&f, device, out);
 }
 
 qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out) {
@@ -338,35 +331,28 @@ bool qb_engine_file_is(const char *path) {
 
 /* The steps become the last key of the tags. */
 qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json) {
-    opened f;
+    QB_RELEASED(opened_release) opened f = {0};
     size_t n_tags, n_steps;
     QB_TRY(open_file(cx, path, &f));
     const char *tags = (const char *)section(&f, QB_FILE_TAGS, &n_tags);
     const char *steps = (const char *)section(&f, QB_FILE_STEPS, &n_steps);
     while (n_tags > 0 && tags[n_tags - 1] != '}') n_tags--;
-    qb_status status = n_tags > 0 && n_tags <= TAGS_MAX && n_steps <= TAGS_MAX
-                           ? QB_OK
-                           : damaged(&f, "tags are no JSON of an accepted size");
-    if (status == QB_OK) {
-        qb_strbuf text = {0};
-        qb_strbuf_addn(&text, tags, n_tags - 1);
-        qb_strbuf_add(&text, ", \"steps\": ");
-        qb_strbuf_addn(&text, steps, n_steps);
-        qb_strbuf_add(&text, "}");
-        status = qb_strbuf_take(cx, &text, json);
-    }
-    qb_map_close(&f.map);
-    return status;
+    if (n_tags == 0 || n_tags > TAGS_MAX || n_steps > TAGS_MAX)
+        return damaged(&f, "tags are no JSON of an accepted size");
+    qb_strbuf text = {0};
+    qb_strbuf_addn(&text, tags, n_tags - 1);
+    qb_strbuf_add(&text, ", \"steps\": ");
+    qb_strbuf_addn(&text, steps, n_steps);
+    qb_strbuf_add(&text, "}");
+    return qb_strbuf_take(cx, &text, json);
 }
 
 qb_status qb_engine_file_plan(qb_ctx *cx, const char *path, char **json) {
-    opened f;
+    QB_RELEASED(opened_release) opened f = {0};
     size_t size;
     QB_TRY(open_file(cx, path, &f));
     const char *text = (const char *)section(&f, QB_FILE_PLAN, &size);
-    const qb_status status = qb_plan_indent(cx, path, text, size, json);
-    qb_map_close(&f.map);
-    return status;
+    return qb_plan_indent(cx, path, text, size, json);
 }
 
 qb_status qb_engine_file_command(qb_ctx *cx, const char *path, char **command) {

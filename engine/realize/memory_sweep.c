@@ -131,19 +131,18 @@ static int by_last(const void *a, const void *b) {
 
 qb_status qb_plan_sweep(qb_ctx *cx, qb_buffer *const *order, int32_t n, size_t *end) {
     const size_t count = (size_t)n;
-    sweep s = {.highest = NONE, .unused = NONE};
-    qb_buffer **leaving = qb_alloc(cx, count, sizeof *leaving);
+    QB_FREED qb_buffer **leaving = QB_NEW(cx, qb_alloc(cx, count, sizeof *leaving));
+    QB_FREED block *blocks = QB_NEW(cx, qb_alloc(cx, 2 * count + 1, sizeof *blocks));
+    sweep s = {.block = blocks, .highest = NONE, .unused = NONE};
     int32_t next = 0;
-    s.block = qb_alloc(cx, 2 * count + 1, sizeof *s.block);
     /* While a buffer lies in a block, its offset is the block's number. */
-    qb_status status = leaving && s.block ? QB_OK : cx->code;
     for (int32_t i = 0; i < BINS; i++) s.bin[i] = NONE;
-    if (status == QB_OK && n > 0) {
+    if (n > 0) {
         memcpy(leaving, order, count * sizeof *leaving);
         qsort(leaving, count, sizeof *leaving, by_last);
     }
     *end = 0;
-    for (int32_t i = 0; i < n && status == QB_OK; i++) {
+    for (int32_t i = 0; i < n; i++) {
         for (; leaving[next]->last < order[i]->first; next++) {
             const int32_t id = (int32_t)leaving[next]->offset;
             leaving[next]->offset = s.block[id].offset;
@@ -154,8 +153,6 @@ qb_status qb_plan_sweep(qb_ctx *cx, qb_buffer *const *order, int32_t n, size_t *
         const size_t top = s.block[id].offset + s.block[id].bytes;
         if (top > *end) *end = top;
     }
-    for (; next < n && status == QB_OK; next++)
-        leaving[next]->offset = s.block[leaving[next]->offset].offset;
-    QB_FREE_ALL(leaving, s.block);
-    return status;
+    for (; next < n; next++) leaving[next]->offset = s.block[leaving[next]->offset].offset;
+    return QB_OK;
 }

@@ -129,31 +129,23 @@ static void search(plan *p, const qb_buffer *buffers, size_t lower_bound) {
 
 qb_status qb_plan_memory(qb_ctx *cx, qb_buffer_kind kind, qb_buffer *buffers, int32_t n,
                          int32_t n_steps, size_t *total, size_t *lower_bound) {
-    qb_status status = QB_OK;
-    plan p = {.order = qb_alloc(cx, (size_t)n, sizeof *p.order),
-              .placed = qb_alloc(cx, (size_t)n, sizeof *p.placed),
-              .best = qb_alloc(cx, (size_t)n, sizeof *p.best),
-              .best_end = SIZE_MAX};
-    size_t *change = qb_alloc(cx, (size_t)n_steps + 1, sizeof *change);
-    if (!p.order || !p.placed || !p.best || !change) {
-        status = cx->code;
-        goto out;
-    }
+    QB_FREED qb_buffer **order = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *order));
+    QB_FREED const qb_buffer **placed = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *placed));
+    QB_FREED size_t *best = QB_NEW(cx, qb_alloc(cx, (size_t)n, sizeof *best));
+    QB_FREED size_t *change = QB_NEW(cx, qb_alloc(cx, (size_t)n_steps + 1, sizeof *change));
+    plan p = {.order = order, .placed = placed, .best = best, .best_end = SIZE_MAX};
     for (int32_t i = 0; i < n; i++)
         if (buffers[i].kind == kind && buffers[i].bytes > 0 && buffers[i].first <= buffers[i].last)
-            p.order[p.n++] = &buffers[i];
-    *lower_bound = most_alive((const qb_buffer *const *)p.order, p.n, change, n_steps);
+            order[p.n++] = &buffers[i];
+    *lower_bound = most_alive((const qb_buffer *const *)order, p.n, change, n_steps);
     if (p.n > SEARCH_MOST) {
-        qsort(p.order, (size_t)p.n, sizeof *p.order, by_start);
-        QB_GO(qb_plan_sweep(cx, p.order, p.n, total));
-        goto out;
+        qsort(order, (size_t)p.n, sizeof *order, by_start);
+        return qb_plan_sweep(cx, order, p.n, total);
     }
     search(&p, buffers, *lower_bound);
-    for (int32_t i = 0; i < p.n; i++) p.order[i]->offset = p.best[p.order[i] - buffers];
+    for (int32_t i = 0; i < p.n; i++) order[i]->offset = best[order[i] - buffers];
     *total = p.best_end;
-out:
-    QB_FREE_ALL(change, p.best, p.placed, p.order);
-    return status;
+    return QB_OK;
 }
 
 /* ---- the memory of an engine ----------------------------------------------------------------- */

@@ -225,18 +225,13 @@ qb_status qb_realize(qb_ctx *cx, qb_graph *graph, qb_plan *plan, qb_plans *plans
     }
     qb_status status = qb_lower(cx, &input, &engine);
     if (status == QB_OK) status = check_used(cx, &r, n_rows);
+    if (status == QB_OK) status = in_parts(cx, engine);
     qb_free(r.used);
-    if (status != QB_OK) {
-        if (engine) engine->plan = NULL;
-        if (engine) qb_engine_destroy(engine);
-        return status;
-    }
-    status = in_parts(cx, engine);
-    if (status != QB_OK) {
+    if (status != QB_OK && engine) {
         engine->plan = NULL;
         qb_engine_destroy(engine);
-        return status;
     }
+    QB_TRY(status);
     qb_engine_assign_offsets(engine);
     if (engine->device) qb_device_assign_offsets(engine);
     *out = engine;

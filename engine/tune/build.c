@@ -237,10 +237,10 @@ static qb_status follow(qb_ctx *cx, request *r, qb_engine **out) {
     const bool floats = r->spec.like->plan->dequantized;
     QB_RELEASED(qb_graph_free_at) qb_graph *graph = NULL;
     if (floats) QB_TRY(qb_graph_dequantize(cx, r->graph, &graph));
-    qb_status status = qb_compiled_create(cx, &r->known.compiled);
-    if (status == QB_OK) status = build(cx, r, graph ? graph : r->graph, NULL, out);
-    if (status == QB_OK) (*out)->plan->dequantized = floats;
-    return status;
+    QB_TRY(qb_compiled_create(cx, &r->known.compiled));
+    QB_TRY(build(cx, r, graph ? graph : r->graph, NULL, out));
+    (*out)->plan->dequantized = floats;
+    return QB_OK;
 }
 
 static qb_status tune_and_realize(qb_ctx *cx, request *r, qb_engine **out) {

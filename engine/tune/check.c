@@ -270,18 +270,15 @@ static qb_status deny(check *c, const trial *t, const char *text) {
     const qb_step *step = t->step;
     const int32_t value = value_of(c->engine, step);
     qb_timing none = {.seconds = -1};
-    char *key;
+    QB_FREED char *key = NULL;
     QB_TRY(qb_problem_key(c->cx, &step->kernel->problem, t->constant, &key));
     qb_timing before;
-    qb_status status = qb_timings_find(c->denied, step->tactic, key, &before)
-                           ? qb_fail(c->cx, QB_STATUS_INTERNAL,
-                                     "step '%s': %s, and is chosen again", step->name, text)
-                           : qb_timings_add(c->cx, c->denied, step->tactic, key, &none);
-    qb_free(key);
-    if (status == QB_OK)
-        status = qb_grow(c->cx, &c->wrong->item, &c->wrong->capacity, c->wrong->n + 1,
-                         sizeof *c->wrong->item);
-    if (status != QB_OK) return status;
+    if (qb_timings_find(c->denied, step->tactic, key, &before))
+        return qb_fail(c->cx, QB_STATUS_INTERNAL, "step '%s': %s, and is chosen again", step->name,
+                       text);
+    QB_TRY(qb_timings_add(c->cx, c->denied, step->tactic, key, &none));
+    QB_TRY(qb_grow(c->cx, &c->wrong->item, &c->wrong->capacity, c->wrong->n + 1,
+                   sizeof *c->wrong->item));
     qb_wrong_step *added = &c->wrong->item[c->wrong->n++];
     added->value = qb_strdup(c->cx, value >= 0 ? c->engine->graph->values[value].name : step->name);
     added->text = qb_strdup(c->cx, text);

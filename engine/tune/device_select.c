@@ -152,19 +152,16 @@ static qb_status enter(selection *c, const qb_tactic *tactic) {
     for (int32_t i = 0; i < c->wanted->n_candidates; i++) {
         const qb_problem *candidate = &c->wanted->candidates[i];
         if (!qb_tactic_takes(tactic, candidate, c->wanted->constant)) continue;
-        qb_kernel *kernel = NULL;
+        QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
         qb_timing timing;
         double besides;
-        qb_status status = time_of(c, tactic, candidate, &kernel, &timing);
-        if (status == QB_OK && timing.seconds < 0) continue;
-        if (status == QB_OK) status = keep_measured(c, tactic, i, &timing);
-        if (status == QB_OK) status = surroundings(c, candidate, &besides);
-        if (status != QB_OK || (c->best && timing.seconds + besides > TIE * c->best_total)) {
-            qb_kernel_free(kernel);
-            return status;
-        }
+        QB_TRY(time_of(c, tactic, candidate, &kernel, &timing));
+        if (timing.seconds < 0) continue;
+        QB_TRY(keep_measured(c, tactic, i, &timing));
+        QB_TRY(surroundings(c, candidate, &besides));
+        if (c->best && timing.seconds + besides > TIE * c->best_total) return QB_OK;
         qb_kernel_free(c->kernel);
-        c->kernel = kernel;
+        c->kernel = QB_MOVE(kernel);
         c->best = tactic;
         c->best_candidate = i;
         c->best_variant = timing.variant;
@@ -230,23 +227,23 @@ static qb_status find_first(selection *c, bool *any) {
     return QB_OK;
 }
 
+static void selection_release(selection *c) {
+    qb_free(c->all);
+    qb_kernel_free(c->kernel);
+}
+
 qb_status qb_device_measure(qb_lowering *b, const qb_selection *wanted, qb_kernel **out,
                             qb_plan_row *chosen) {
     const qb_tuning *t = b->state;
-    selection c = {.b = b, .wanted = wanted};
+    QB_RELEASED(selection_release) selection c = {.b = b, .wanted = wanted};
     bool any = false;
     *out = NULL;
     *chosen = (qb_plan_row){0};
-    qb_status status = (b->spec->first_tactic || t->usual ? find_first : find_fastest)(&c, &any);
-    if (status == QB_OK) status = keep_alternatives(&c, chosen);
-    qb_free(c.all);
-    if (status != QB_OK) {
-        qb_kernel_free(c.kernel);
-        return status;
-    }
-    *out = c.kernel;
+    QB_TRY((b->spec->first_tactic || t->usual ? find_first : find_fastest)(&c, &any));
+    QB_TRY(keep_alternatives(&c, chosen));
+    *out = QB_MOVE(c.kernel);
     chosen->seconds = c.best ? c.best_seconds : 0;
-    if (!c.kernel)
+    if (!*out)
         chosen->fallback_reason = c.fallback_reason ? c.fallback_reason
                                   : any             ? "no tactic takes its types, layout or shape"
                                                     : "no tactic for it";

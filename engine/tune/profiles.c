@@ -86,18 +86,10 @@ static qb_status try_profiles(qb_ctx *cx, qb_engine *engine) {
 
 /* Takes the plan over where *out is set; `plans` always. */
 static qb_status realize(qb_ctx *cx, qb_plans *plans, qb_plan *plan, qb_engine **out) {
-    qb_engine *engine = NULL;
-    qb_status status =
-        qb_plan_realize(cx, plans->graph, plan, plans, qb_plans_compiled(plans), &engine);
-    if (status != QB_OK) {
-        qb_plans_free(plans);
-        return status;
-    }
-    *out = engine;
-    status = qb_engine_pack(cx, engine);
-    if (status == QB_OK) return qb_plans_attach(cx, plans, engine);
-    qb_plans_free(plans);
-    return status;
+    QB_RELEASED(qb_plans_free_at) qb_plans *own = plans;
+    QB_TRY(qb_plan_realize(cx, own->graph, plan, own, qb_plans_compiled(own), out));
+    QB_TRY(qb_engine_pack(cx, *out));
+    return qb_plans_attach(cx, QB_MOVE(own), *out);
 }
 
 qb_status qb_profiles_build(qb_ctx *cx, const qb_graph *graph, qb_plan *plan, bool tunes,

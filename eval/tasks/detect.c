@@ -317,7 +317,7 @@ typedef struct meeting {
 static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const int32_t *counts,
                               meeting *out) {
     const qb_detections *found = s->found + engine * s->samples;
-    qb_coco_objects results = {0};
+    QB_RELEASED(qb_coco_objects_release) qb_coco_objects results = {0};
     size_t n = 0, strays = 0;
     for (int64_t i = 0; i < s->samples; i++) n += found[i].n;
     QB_TRY_NEW(cx, results.item = qb_alloc(cx, n, sizeof *results.item));
@@ -338,10 +338,8 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const 
             "%zu of %zu boxes are of classes that no category of the data stands for: name them "
             "with detection.category_ids or labels",
             strays, n);
-    qb_status status = qb_coco_match(cx, &s->judged, &results, QB_COCO_BOXES, &out->matches);
-    if (status == QB_OK) status = qb_voc_score(cx, &s->judged, &results, counts, &out->voc);
-    qb_free(results.item);
-    return status;
+    QB_TRY(qb_coco_match(cx, &s->judged, &results, QB_COCO_BOXES, &out->matches));
+    return qb_voc_score(cx, &s->judged, &results, counts, &out->voc);
 }
 
 /* The metrics from COCO's scores. */

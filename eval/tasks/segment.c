@@ -243,20 +243,17 @@ static void classify(const state *s, const float *v, const plane *p, uint8_t *ma
 static qb_status paint_objects(qb_ctx *cx, const state *s, int32_t image, qb_image *out) {
     const size_t from = s->by.first[image], to = s->by.first[image + 1];
     QB_FREED uint8_t *crowd = QB_NEW(cx, qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1));
-    qb_status status = QB_OK;
-    for (size_t i = from; i < to && status == QB_OK; i++) {
+    for (size_t i = from; i < to; i++) {
         const qb_coco_object *o = &s->coco->objects.item[s->by.object[i]];
-        qb_rle rle = {0};
+        QB_RELEASED(qb_rle_release) qb_rle rle = {0};
         if (o->category < 0 || s->class_of[o->category] < 0 || o->mask == 0) continue;
-        status = qb_coco_mask(cx, s->coco, &s->coco->objects, o, &rle);
+        QB_TRY(qb_coco_mask(cx, s->coco, &s->coco->objects, o, &rle));
         const uint8_t value = (uint8_t)s->class_of[o->category];
-        if (status == QB_OK)
-            qb_rle_paint(&rle, o->crowd ? 1 : value, o->crowd ? crowd : out->pixel);
-        qb_rle_release(&rle);
+        qb_rle_paint(&rle, o->crowd ? 1 : value, o->crowd ? crowd : out->pixel);
     }
-    for (int64_t i = 0; status == QB_OK && i < (int64_t)out->width * out->height; i++)
+    for (int64_t i = 0; i < (int64_t)out->width * out->height; i++)
         if (crowd[i] && out->pixel[i] == 0) out->pixel[i] = IGNORED;
-    return status;
+    return QB_OK;
 }
 
 /* Does a COCO image show one of the classes? Others say nothing of the model's. */
@@ -288,9 +285,7 @@ static qb_status read_truth(qb_ctx *cx, const state *s, int64_t index, qb_image 
     const qb_coco_image *image = &s->coco->image[k];
     *out = (qb_image){.width = image->width, .height = image->height, .channels = 1};
     QB_TRY_NEW(cx, out->pixel = qb_alloc(cx, (size_t)image->width * (size_t)image->height, 1));
-    const qb_status status = paint_objects(cx, s, k, out);
-    if (status != QB_OK) qb_image_release(out);
-    return status;
+    return paint_objects(cx, s, k, out);
 }
 
 /* The place in the mask of each pixel along one side: nearest, through the preparation. Outside of

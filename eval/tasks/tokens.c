@@ -183,7 +183,7 @@ static qb_status tokens_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
         return qb_fail(cx, QB_STATUS_MISMATCH,
                        "task tokens: expected an output 1 x T x vocabulary");
     const int64_t places = shape->dim[1];
-    int64_t *truth = QB_NEW(cx, qb_alloc(cx, (size_t)places, sizeof *truth));
+    QB_FREED int64_t *truth = QB_NEW(cx, qb_alloc(cx, (size_t)places, sizeof *truth));
     qb_status status = read_truth(cx, s, index, places, truth);
     if (status == QB_OK && engine == 0) {
         qb_free(s->first[index]);
@@ -197,7 +197,6 @@ static qb_status tokens_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
     if (status == QB_OK)
         count(s, engine, index, output[s->output].data, places, shape->dim[2], truth);
     if (engine == s->data.n_engines - 1) qb_free(QB_MOVE(s->first[index]));
-    qb_free(truth);
     s->seen[index] = true; /* by every engine with the same value */
     return status;
 }

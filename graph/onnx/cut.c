@@ -352,18 +352,17 @@ static qb_status cut(cutter *c) {
 qb_status qb_onnx_cut(qb_ctx *cx, qb_onnx_reader *reader, const qb_onnx_part *part,
                       qb_onnx_spans *initializers) {
     const size_t n = reader->proto->n_node;
+    QB_FREED bool *keep = QB_NEW(cx, qb_alloc(cx, n, sizeof *keep));
+    QB_FREED int32_t *stack = QB_NEW(cx, qb_alloc(cx, n, sizeof *stack));
+    QB_RELEASED(qb_arena_free_at) qb_arena *arena = NULL;
+    QB_TRY(qb_arena_create(cx, &arena));
     cutter c = {.cx = cx,
                 .proto = reader->proto,
                 .part = part,
                 .initializers = initializers,
-                .file = reader->graph_bytes};
-    qb_status status = QB_OK;
-    QB_GO_NEW(cx, c.keep = qb_alloc(cx, n, sizeof *c.keep));
-    QB_GO_NEW(cx, c.stack = qb_alloc(cx, n, sizeof *c.stack));
-    QB_GO(qb_arena_create(cx, &c.arena));
-    QB_GO(cut(&c));
-out:
-    qb_arena_free(c.arena);
-    QB_FREE_ALL(c.keep, c.stack);
-    return status;
+                .file = reader->graph_bytes,
+                .keep = keep,
+                .stack = stack,
+                .arena = arena};
+    return cut(&c);
 }

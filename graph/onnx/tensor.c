@@ -195,30 +195,21 @@ out:
 }
 
 /* A TensorProto file. */
+static void tensor_release(qb_onnx_tensor *tensor) {
+    qb_wire_free((ProtobufCMessage *)tensor->proto);
+}
+
 static qb_status load_tensor(qb_ctx *cx, const char *path, qb_span bytes, qb_tensor *out,
                              char **name) {
-    qb_externals externals = {.by = path};
-    qb_onnx_tensor tensor = {0};
-    char *copy = NULL;
-    void *data = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_wire_check(cx, &onnx__tensor_proto__descriptor, bytes));
-    QB_GO(qb_onnx_tensor_unpack(cx, &externals, bytes, &tensor));
-    data = qb_alloc_aligned(cx, tensor.bytes, 1);
-    copy = data && name ? qb_strdup(cx, tensor.proto->name ? tensor.proto->name : "") : NULL;
-    if (!data || (name && !copy)) {
-        status = cx->code;
-        goto out;
-    }
-    QB_GO(qb_onnx_tensor_fill(cx, &tensor, data));
-    *out = qb_tensor_of(tensor.dtype, tensor.shape, data);
-    if (name) *name = QB_MOVE(copy);
-    data = NULL;
-out:
-    QB_FREE_ALL(data, copy);
-    qb_externals_close(&externals);
-    qb_wire_free((ProtobufCMessage *)tensor.proto);
-    return status;
+    QB_RELEASED(qb_externals_close) qb_externals externals = {.by = path};
+    QB_RELEASED(tensor_release) qb_onnx_tensor tensor = {0};
+    QB_TRY(qb_wire_check(cx, &onnx__tensor_proto__descriptor, bytes));
+    QB_TRY(qb_onnx_tensor_unpack(cx, &externals, bytes, &tensor));
+    QB_FREED void *data = QB_NEW(cx, qb_alloc_aligned(cx, tensor.bytes, 1));
+    QB_TRY(qb_onnx_tensor_fill(cx, &tensor, data));
+    if (name) QB_TRY_NEW(cx, *name = qb_strdup(cx, qb_onnx_text(tensor.proto->name)));
+    *out = qb_tensor_of(tensor.dtype, tensor.shape, QB_MOVE(data));
+    return QB_OK;
 }
 
 qb_status qb_onnx_load_tensor(qb_ctx *cx, const char *path, qb_tensor *out, char **name) {

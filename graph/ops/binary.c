@@ -3,20 +3,7 @@
 
 #include "ops_internal.h"
 
-/* z[i] = x[i sx] op y[i sy] */
-typedef void (*binary_run)(const void *x, int64_t sx, const void *y, int64_t sy, void *z,
-                           int64_t n);
-
-#define RUN(OP, NAME, T, EXPR)                                                                     \
-    static void OP##_##NAME(const void *x, int64_t sx, const void *y, int64_t sy, void *z,         \
-                            int64_t n) {                                                           \
-        const T *xs = x, *ys = y;                                                                  \
-        T *zs = z;                                                                                 \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T a = xs[i * sx], b = ys[i * sy];                                                      \
-            zs[i] = (T)(EXPR);                                                                     \
-        }                                                                                          \
-    }
+#define RUN(OP, NAME, T, EXPR) QB_RUN(OP, NAME, T, T, EXPR)
 
 /* Signed integers wrap; x / 0 is 0 for integers. */
 #define ADD(NAME, T, U) RUN(add, NAME, T, (U)a + (U)b)
@@ -48,38 +35,20 @@ QB_FLOAT_TYPES(PRELU_FLOAT)
 QB_SIGNED_TYPES(PRELU_SIGNED)
 QB_UNSIGNED_TYPES(PRELU_UNSIGNED)
 
-#define TABLE_ROW(OP, NAME) [QB_DTYPE_##NAME] = OP##_##NAME,
-#define TABLE(OP)                                                                                  \
-    static const binary_run OP##_runs[QB_DTYPE_COUNT] = {                                          \
-        TABLE_ROW(OP, F32) TABLE_ROW(OP, F64) TABLE_ROW(OP, S8) TABLE_ROW(OP, S16)                 \
-            TABLE_ROW(OP, S32) TABLE_ROW(OP, S64) TABLE_ROW(OP, U8) TABLE_ROW(OP, U16)             \
-                TABLE_ROW(OP, U32) TABLE_ROW(OP, U64)};
+#define TABLE(OP) static const qb_run_fn OP##_runs[QB_DTYPE_COUNT] = {QB_NUMBER_RUNS(OP)};
 TABLE(add)
 TABLE(sub)
 TABLE(mul)
 TABLE(div)
 TABLE(min)
 TABLE(max)
-
-static qb_status apply(qb_ctx *cx, const qb_node *node, const qb_tensor *a, const qb_tensor *b,
-                       qb_tensor *out, const binary_run *runs) {
-    qb_dtype dtype = out->desc.dtype;
-    if (!runs[dtype]) return qb_eval_refuse(cx, node, dtype);
-    size_t size = qb_dtype_size(dtype);
-    const qb_shape *shapes[2] = {&a->desc.shape, &b->desc.shape};
-    qb_walk w;
-    for (qb_walk_broadcast(&w, &out->desc.shape, shapes, 2); w.left > 0; qb_walk_next(&w))
-        runs[dtype]((const char *)a->data + (size_t)w.at[0] * size, w.step[0],
-                    (const char *)b->data + (size_t)w.at[1] * size, w.step[1],
-                    (char *)out->data + (size_t)w.out * size, w.run);
-    return QB_OK;
-}
+TABLE(prelu)
 
 #define BINARY(SYMBOL, NAME, RULE, KIND)                                                           \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
-        return apply(cx, node, &in[0], &in[1], &out[0], SYMBOL##_runs);                            \
+        return qb_eval_runs(cx, node, &in[0], &in[1], &out[0], SYMBOL##_runs);                     \
     }                                                                                              \
     QB_OP_SIMPLE(                                                                                  \
         SYMBOL, NAME, 7, 2, 2, 1, 0, NULL, RULE, qb_infer_broadcast, eval_##SYMBOL,                \
@@ -92,11 +61,6 @@ BINARY(mul, "Mul", ELTWISE, MUL);
 BINARY(div, "Div", ELTWISE, DIV);
 
 /* --- PRelu: the slope broadcasts to the data, never the other way round ----------------------- */
-
-static const binary_run prelu_runs[QB_DTYPE_COUNT] = {
-    TABLE_ROW(prelu, F32) TABLE_ROW(prelu, F64) TABLE_ROW(prelu, S8) TABLE_ROW(prelu, S16)
-        TABLE_ROW(prelu, S32) TABLE_ROW(prelu, S64) TABLE_ROW(prelu, U8) TABLE_ROW(prelu, U16)
-            TABLE_ROW(prelu, U32) TABLE_ROW(prelu, U64)};
 
 static qb_status infer_prelu(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0), *slope = qb_infer_in(args, 1);
@@ -113,7 +77,7 @@ static qb_status infer_prelu(qb_ctx *cx, const qb_infer_args *args) {
 
 static qb_status eval_prelu(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     QB_EVAL_HALVES(eval_prelu);
-    return apply(cx, node, &in[0], &in[1], &out[0], prelu_runs);
+    return qb_eval_runs(cx, node, &in[0], &in[1], &out[0], prelu_runs);
 }
 
 QB_OP_SIMPLE(prelu, "PRelu", 7, 2, 2, 1, 0, NULL, FLOAT, infer_prelu, eval_prelu,
@@ -124,7 +88,7 @@ QB_OP_SIMPLE(prelu, "PRelu", 7, 2, 2, 1, 0, NULL, FLOAT, infer_prelu, eval_prelu
 
 /* out = in[0], then out = out op in[k] for the others, from left to right. */
 static qb_status fold(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out,
-                      const binary_run *runs) {
+                      const qb_run_fn *runs) {
     size_t size = qb_dtype_size(out->desc.dtype);
     if (!runs[out->desc.dtype]) return qb_eval_refuse(cx, node, out->desc.dtype);
     const qb_shape *first = &in[0].desc.shape;
@@ -132,7 +96,7 @@ static qb_status fold(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
     for (qb_walk_broadcast(&w, &out->desc.shape, &first, 1); w.left > 0; qb_walk_next(&w))
         qb_copy_run((char *)out->data + (size_t)w.out * size,
                     (const char *)in[0].data + (size_t)w.at[0] * size, w.step[0], w.run, size);
-    for (int32_t k = 1; k < node->n_in; k++) QB_TRY(apply(cx, node, out, &in[k], out, runs));
+    for (int32_t k = 1; k < node->n_in; k++) QB_TRY(qb_eval_runs(cx, node, out, &in[k], out, runs));
     return QB_OK;
 }
 

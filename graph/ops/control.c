@@ -362,7 +362,7 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
     const qb_node *node = qb_infer_at(args);
     const loop_attrs *attrs = node->attrs;
     const int32_t carried = (int32_t)attrs->carried;
-    qb_graph *body = NULL;
+    QB_RELEASED(qb_graph_free_at) qb_graph *body = NULL;
     qb_status status = infer_body(cx, &attrs->body, in, from, node->n_in, &body);
     if (status == QB_OK) status = check_body(cx, node, body);
     const bool kept = status == QB_OK && keeps_shapes(body, in, carried);
@@ -370,14 +370,13 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
         qb_ctx_clear(cx);
         qb_graph_free(QB_MOVE(body));
         for (int32_t k = 0; k < carried; k++) in[FIRST + k].shape = (qb_shape){.rank = -1};
-        status = infer_body(cx, &attrs->body, in, from, node->n_in, &body);
-        if (status == QB_OK) status = check_body(cx, node, body);
+        QB_TRY(infer_body(cx, &attrs->body, in, from, node->n_in, &body));
+        QB_TRY(check_body(cx, node, body));
     }
-    for (int32_t k = 0; k < node->n_out && status == QB_OK; k++) {
+    for (int32_t k = 0; k < node->n_out; k++) {
         const qb_value *value = &body->values[body->outputs[1 + k]];
         qb_shape shape = value->shape;
-        if (k < carried) status = check_carried(cx, k, in[FIRST + k].dtype, value->dtype);
-        if (status != QB_OK) break;
+        if (k < carried) QB_TRY(check_carried(cx, k, in[FIRST + k].dtype, value->dtype));
         if (k < carried && !kept) shape = (qb_shape){.rank = -1};
         if (k >= carried && shape.rank >= 0) {
             shape = (qb_shape){.rank = value->shape.rank + 1, .dim = {QB_DIM_UNKNOWN}};
@@ -385,10 +384,9 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
                 shape.dim[d] =
                     value->shape.dim[d - 1] < 0 ? QB_DIM_UNKNOWN : value->shape.dim[d - 1];
         }
-        status = qb_infer_set(cx, args, k, value->dtype, &shape);
+        QB_TRY(qb_infer_set(cx, args, k, value->dtype, &shape));
     }
-    qb_graph_free(body);
-    return status;
+    return QB_OK;
 }
 
 static qb_status infer_loop(qb_ctx *cx, const qb_infer_args *args) {

@@ -18,6 +18,20 @@ qb_status qb_eval_same_bytes(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     return QB_OK;
 }
 
+qb_status qb_eval_runs(qb_ctx *cx, const qb_node *node, const qb_tensor *a, const qb_tensor *b,
+                       qb_tensor *out, const qb_run_fn runs[QB_DTYPE_COUNT]) {
+    const qb_dtype dtype = a->desc.dtype;
+    if (!runs[dtype]) return qb_eval_refuse(cx, node, dtype);
+    const size_t size = qb_dtype_size(dtype), out_size = qb_dtype_size(out->desc.dtype);
+    const qb_shape *shapes[2] = {&a->desc.shape, &b->desc.shape};
+    qb_walk w;
+    for (qb_walk_broadcast(&w, &out->desc.shape, shapes, 2); w.left > 0; qb_walk_next(&w))
+        runs[dtype]((const char *)a->data + (size_t)w.at[0] * size, w.step[0],
+                    (const char *)b->data + (size_t)w.at[1] * size, w.step[1],
+                    (char *)out->data + (size_t)w.out * out_size, w.run);
+    return QB_OK;
+}
+
 static void gather(const qb_tensor *in, const qb_strided *strided, const qb_tensor *out) {
     const size_t size = qb_dtype_size(out->desc.dtype);
     qb_shape shape = {.rank = strided->rank};
@@ -67,8 +81,7 @@ bool qb_node_places(const qb_graph *graph, const qb_node *node, qb_places *out) 
 
 qb_status qb_node_inputs_set(qb_ctx *cx, qb_graph *graph, int32_t node, const int32_t *in,
                              int32_t n_in) {
-    int32_t *copy = qb_arena_alloc(cx, graph->arena, (size_t)n_in, sizeof *copy);
-    if (!copy) return QB_STATUS_NOMEM;
+    int32_t *copy = QB_NEW(cx, qb_arena_alloc(cx, graph->arena, (size_t)n_in, sizeof *copy));
     for (int32_t i = 0; i < n_in; i++) copy[i] = in[i];
     graph->nodes[node].in = copy;
     graph->nodes[node].n_in = n_in;
@@ -93,8 +106,7 @@ static const char *derived_name(qb_ctx *cx, qb_graph *graph, int32_t node, const
 
 qb_status qb_node_const_ints(qb_ctx *cx, qb_graph *graph, int32_t node, const char *suffix,
                              const int64_t *v, int32_t n, int32_t *id) {
-    const char *name = derived_name(cx, graph, node, suffix);
-    if (!name) return QB_STATUS_NOMEM;
+    const char *name = QB_NEW(cx, derived_name(cx, graph, node, suffix));
     qb_shape shape = {.rank = 1, .dim = {n}};
     *id = qb_graph_add_constant(cx, graph, name, QB_DTYPE_S64, &shape, v);
     return *id < 0 ? cx->code : QB_OK;
@@ -102,8 +114,7 @@ qb_status qb_node_const_ints(qb_ctx *cx, qb_graph *graph, int32_t node, const ch
 
 qb_status qb_node_const_floats(qb_ctx *cx, qb_graph *graph, int32_t node, const char *suffix,
                                const qb_shape *shape, const float *v, int32_t *id) {
-    const char *name = derived_name(cx, graph, node, suffix);
-    if (!name) return QB_STATUS_NOMEM;
+    const char *name = QB_NEW(cx, derived_name(cx, graph, node, suffix));
     *id = qb_graph_add_constant(cx, graph, name, QB_DTYPE_F32, shape, v);
     return *id < 0 ? cx->code : QB_OK;
 }
@@ -119,8 +130,7 @@ qb_status qb_node_axes_to_input(qb_ctx *cx, qb_graph *graph, int32_t node, qb_in
 
 qb_status qb_node_detach_output(qb_ctx *cx, qb_graph *graph, int32_t node, const char *suffix,
                                 int32_t *fresh, int32_t *old) {
-    const char *name = derived_name(cx, graph, node, suffix);
-    if (!name) return QB_STATUS_NOMEM;
+    const char *name = QB_NEW(cx, derived_name(cx, graph, node, suffix));
     qb_shape unknown = {.rank = -1};
     int32_t id = qb_graph_add_value(cx, graph, name, QB_DTYPE_NONE, &unknown);
     if (id < 0) return cx->code;

@@ -3,18 +3,7 @@
 
 #include "ops_internal.h"
 
-typedef void (*compare_run)(const void *x, int64_t sx, const void *y, int64_t sy, uint8_t *z,
-                            int64_t n);
-
-#define RUN(OP, NAME, T, EXPR)                                                                     \
-    static void OP##_##NAME(const void *x, int64_t sx, const void *y, int64_t sy, uint8_t *z,      \
-                            int64_t n) {                                                           \
-        const T *xs = x, *ys = y;                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            T a = xs[i * sx], b = ys[i * sy];                                                      \
-            z[i] = (uint8_t)(EXPR);                                                                \
-        }                                                                                          \
-    }
+#define RUN(OP, NAME, T, EXPR) QB_RUN(OP, NAME, T, uint8_t, EXPR)
 #define EQUAL(NAME, T, U) RUN(equal, NAME, T, a == b)
 #define LESS(NAME, T, U) RUN(less, NAME, T, a < b)
 #define LESS_OR_EQUAL(NAME, T, U) RUN(less_or_equal, NAME, T, a <= b)
@@ -30,15 +19,6 @@ RUN(and, BOOL, uint8_t, a &&b)
 RUN(or, BOOL, uint8_t, a || b)
 RUN(xor, BOOL, uint8_t, !a != !b)
 
-#define TABLE_ROW(OP, NAME) [QB_DTYPE_##NAME] = OP##_##NAME,
-#define NUMBERS(OP)                                                                                \
-    TABLE_ROW(OP, F32)                                                                             \
-    TABLE_ROW(OP, F64)                                                                             \
-    TABLE_ROW(OP, S8)                                                                              \
-    TABLE_ROW(OP, S16)                                                                             \
-    TABLE_ROW(OP, S32)                                                                             \
-    TABLE_ROW(OP, S64) TABLE_ROW(OP, U8) TABLE_ROW(OP, U16) TABLE_ROW(OP, U32) TABLE_ROW(OP, U64)
-
 static qb_status infer_compare(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0), *y = qb_infer_in(args, 1);
     qb_shape shape;
@@ -47,41 +27,28 @@ static qb_status infer_compare(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, QB_DTYPE_BOOL, &shape);
 }
 
-static qb_status compare(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out,
-                         const compare_run *runs) {
-    qb_dtype dtype = in[0].desc.dtype;
-    if (!runs[dtype]) return qb_eval_refuse(cx, node, dtype);
-    size_t size = qb_dtype_size(dtype);
-    const qb_shape *shapes[2] = {&in[0].desc.shape, &in[1].desc.shape};
-    qb_walk w;
-    for (qb_walk_broadcast(&w, &out->desc.shape, shapes, 2); w.left > 0; qb_walk_next(&w))
-        runs[dtype]((const char *)in[0].data + (size_t)w.at[0] * size, w.step[0],
-                    (const char *)in[1].data + (size_t)w.at[1] * size, w.step[1],
-                    (uint8_t *)out->data + w.out, w.run);
-    return QB_OK;
-}
-
 #define COMPARE(SYMBOL, NAME, SINCE, FUNCTION, TYPES, ...)                                         \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
-        static const compare_run runs[QB_DTYPE_COUNT] = {__VA_ARGS__};                             \
+        static const qb_run_fn runs[QB_DTYPE_COUNT] = {__VA_ARGS__};                               \
         QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
-        return compare(cx, node, in, &out[0], runs);                                               \
+        return qb_eval_runs(cx, node, &in[0], &in[1], &out[0], runs);                              \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 2, 2, 1, 0, NULL, FLOAT, infer_compare, eval_##SYMBOL,       \
                  .types = TYPES, .traits = QB_TRAIT_ELEMENTWISE,                                   \
                  .kernel = {.function = QB_FUNCTION_##FUNCTION})
 
-COMPARE(equal, "Equal", 7, EQUAL, QB_TYPES_NUMBERS ", " QB_TYPES_BOOL,
-        NUMBERS(equal) TABLE_ROW(equal, BOOL));
-COMPARE(less, "Less", 7, LESS, QB_TYPES_NUMBERS, NUMBERS(less));
-COMPARE(less_or_equal, "LessOrEqual", 12, LESS_OR_EQUAL, QB_TYPES_NUMBERS, NUMBERS(less_or_equal));
-COMPARE(greater, "Greater", 7, GREATER, QB_TYPES_NUMBERS, NUMBERS(greater));
+COMPARE(equal, "Equal", 7, EQUAL, QB_TYPES_NUMBERS ", " QB_TYPES_BOOL, QB_NUMBER_RUNS(equal),
+        QB_RUN_ENTRY(equal, BOOL));
+COMPARE(less, "Less", 7, LESS, QB_TYPES_NUMBERS, QB_NUMBER_RUNS(less));
+COMPARE(less_or_equal, "LessOrEqual", 12, LESS_OR_EQUAL, QB_TYPES_NUMBERS,
+        QB_NUMBER_RUNS(less_or_equal));
+COMPARE(greater, "Greater", 7, GREATER, QB_TYPES_NUMBERS, QB_NUMBER_RUNS(greater));
 COMPARE(greater_or_equal, "GreaterOrEqual", 12, GREATER_OR_EQUAL, QB_TYPES_NUMBERS,
-        NUMBERS(greater_or_equal));
-COMPARE(and, "And", 7, AND, QB_TYPES_BOOL, TABLE_ROW(and, BOOL));
-COMPARE(or, "Or", 7, OR, QB_TYPES_BOOL, TABLE_ROW(or, BOOL));
-COMPARE(xor, "Xor", 7, XOR, QB_TYPES_BOOL, TABLE_ROW(xor, BOOL));
+        QB_NUMBER_RUNS(greater_or_equal));
+COMPARE(and, "And", 7, AND, QB_TYPES_BOOL, QB_RUN_ENTRY(and, BOOL));
+COMPARE(or, "Or", 7, OR, QB_TYPES_BOOL, QB_RUN_ENTRY(or, BOOL));
+COMPARE(xor, "Xor", 7, XOR, QB_TYPES_BOOL, QB_RUN_ENTRY(xor, BOOL));
 
 static qb_status infer_where(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *c = qb_infer_in(args, 0), *x = qb_infer_in(args, 1), *y = qb_infer_in(args, 2);

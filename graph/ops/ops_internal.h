@@ -297,4 +297,27 @@ qb_status qb_scaled_product_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, i
 #define QB_INTEGER_TYPES(X) QB_SIGNED_TYPES(X) QB_UNSIGNED_TYPES(X)
 #define QB_NUMBER_TYPES(X) QB_FLOAT_TYPES(X) QB_INTEGER_TYPES(X)
 
+/* Operations on two tensors, by the operands' type: z[i] = x[i sx] op y[i sy]. */
+typedef void (*qb_run_fn)(const void *x, int64_t sx, const void *y, int64_t sy, void *z, int64_t n);
+/* OP_NAME, of elements a and b of type T with results of type Z. */
+#define QB_RUN(OP, NAME, T, Z, EXPR)                                                               \
+    static void OP##_##NAME(const void *x, int64_t sx, const void *y, int64_t sy, void *z,         \
+                            int64_t n) {                                                           \
+        const T *xs = x, *ys = y;                                                                  \
+        Z *zs = z;                                                                                 \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T a = xs[i * sx], b = ys[i * sy];                                                      \
+            zs[i] = (Z)(EXPR);                                                                     \
+        }                                                                                          \
+    }
+/* Entries of a table of them: of one type, of all numbers. */
+#define QB_RUN_ENTRY(OP, NAME) [QB_DTYPE_##NAME] = OP##_##NAME
+#define QB_NUMBER_RUNS(OP)                                                                         \
+    QB_RUN_ENTRY(OP, F32), QB_RUN_ENTRY(OP, F64), QB_RUN_ENTRY(OP, S8), QB_RUN_ENTRY(OP, S16),     \
+        QB_RUN_ENTRY(OP, S32), QB_RUN_ENTRY(OP, S64), QB_RUN_ENTRY(OP, U8), QB_RUN_ENTRY(OP, U16), \
+        QB_RUN_ENTRY(OP, U32), QB_RUN_ENTRY(OP, U64)
+/* With broadcasting; operands are of one type. */
+qb_status qb_eval_runs(qb_ctx *cx, const qb_node *node, const qb_tensor *a, const qb_tensor *b,
+                       qb_tensor *out, const qb_run_fn runs[QB_DTYPE_COUNT]);
+
 #endif

@@ -302,15 +302,12 @@ static void taps_release(taps *t) {
 
 static qb_status taps_make(qb_ctx *cx, const plan *p, const resize_attrs *attrs, const qb_shape *x,
                            int32_t d, taps *out) {
-    taps t = {0};
+    QB_RELEASED(taps_release) taps t = {0};
     QB_TRY(taps_count(cx, p, attrs, d, &t.n));
     size_t count = (size_t)p->size[d] * (size_t)t.n;
     t.index = qb_temp_take(cx, count, sizeof *t.index);
     if (p->mode != RESIZE_NEAREST) t.weight = qb_temp_take(cx, count, sizeof *t.weight);
-    if (!t.index || (p->mode != RESIZE_NEAREST && !t.weight)) {
-        taps_release(&t);
-        return QB_STATUS_NOMEM;
-    }
+    if (!t.index || (p->mode != RESIZE_NEAREST && !t.weight)) return QB_STATUS_NOMEM;
     for (int64_t i = 0; i < p->size[d]; i++) {
         int64_t *index = t.index + i * t.n;
         double at = p->resized[d] ? position(p, x, d, i) : (double)i;
@@ -323,7 +320,7 @@ static qb_status taps_make(qb_ctx *cx, const plan *p, const resize_attrs *attrs,
         else
             weights_at(p, attrs, d, x->dim[d], at, t.n, index, t.weight + i * t.n);
     }
-    *out = t;
+    *out = QB_MOVE(t);
     return QB_OK;
 }
 
@@ -404,29 +401,23 @@ static void resize_dim(const float *x, float *y, const qb_shape *shape, int32_t 
 
 static qb_status eval_weighted(qb_ctx *cx, const resize_attrs *attrs, const plan *p,
                                const qb_tensor *in, qb_tensor *out) {
-    qb_status status = QB_OK;
     qb_shape shape = in->desc.shape;
     const float *from = in->data;
-    float *owned = NULL;
-    taps t = {0};
+    QB_RELEASED(qb_temp_give_at) float *owned = NULL;
     for (int32_t d = 0; d < shape.rank; d++) {
         if (!p->resized[d]) continue;
         qb_shape next = shape;
         next.dim[d] = p->size[d];
-        float *to = qb_temp_take(cx, (size_t)qb_shape_count(&next), sizeof *to);
-        status = to ? taps_make(cx, p, attrs, &in->desc.shape, d, &t) : QB_STATUS_NOMEM;
-        if (status == QB_OK)
-            resize_dim(from, to, &shape, d, p->size[d], &t, attrs->extrapolation_value);
-        taps_release(&t);
+        QB_RELEASED(taps_release) taps t = {0};
+        QB_TRY(taps_make(cx, p, attrs, &in->desc.shape, d, &t));
+        float *to = QB_NEW(cx, qb_temp_take(cx, (size_t)qb_shape_count(&next), sizeof *to));
+        resize_dim(from, to, &shape, d, p->size[d], &t, attrs->extrapolation_value);
         qb_temp_give(owned);
         from = owned = to;
-        if (status != QB_OK) goto out;
         shape = next;
     }
     memcpy(out->data, from, (size_t)qb_shape_count(&shape) * sizeof(float));
-out:
-    qb_temp_give(owned);
-    return status;
+    return QB_OK;
 }
 
 static qb_status eval_nearest(qb_ctx *cx, const resize_attrs *attrs, const plan *p,
@@ -478,15 +469,15 @@ static qb_status eval_integers(qb_ctx *cx, const resize_attrs *attrs, const plan
         for (int64_t i = 0; i < n_in; i++) x[i] = (float)qb_number_get(dtype, in->data, i);
     const qb_tensor from = qb_tensor_of(QB_DTYPE_F32, in->desc.shape, x);
     qb_tensor to = qb_tensor_of(QB_DTYPE_F32, out->desc.shape, x + n_in);
-    const qb_status status = eval_weighted(cx, attrs, p, &from, &to);
-    const bool bytes = dtype == QB_DTYPE_U8 && status == QB_OK;
+    QB_TRY(eval_weighted(cx, attrs, p, &from, &to));
+    const bool bytes = dtype == QB_DTYPE_U8;
     for (int64_t i = 0; i < n && bytes; i++) {
         const float v = x[n_in + i];
         ((uint8_t *)out->data)[i] = (uint8_t)(v < 0.0f ? 0.0f : v > 255.0f ? 255.0f : v);
     }
-    for (int64_t i = 0; i < n && !bytes && status == QB_OK; i++)
+    for (int64_t i = 0; i < n && !bytes; i++)
         qb_number_put(dtype, out->data, i, fmin(fmax(trunc((double)x[n_in + i]), low), high));
-    return status;
+    return QB_OK;
 }
 
 static qb_status eval_resize(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
@@ -546,8 +537,7 @@ static qb_status upgrade_upsample(qb_ctx *cx, qb_graph *graph, int32_t node, int
         qb_shape shape = {.rank = 1, .dim = {old->scales.n}};
         QB_TRY(qb_node_const_floats(cx, graph, node, "scales", &shape, old->scales.v, &in[2]));
     }
-    resize_attrs *attrs = qb_attrs_new(cx, graph->arena, &qb_op_resize, QB_GRAPH_OPSET);
-    if (!attrs) return QB_STATUS_NOMEM;
+    resize_attrs *attrs = QB_NEW(cx, qb_attrs_new(cx, graph->arena, &qb_op_resize, QB_GRAPH_OPSET));
     attrs->mode = strcmp(old->mode, "bilinear") == 0 ? "linear" : old->mode;
     attrs->transform = "asymmetric";
     attrs->nearest_mode = "floor";

@@ -72,23 +72,20 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!is_float(&graph->values[x]) || !is_float(&graph->values[out]) || shape->rank < 2 || n < 1)
         return QB_OK;
     const bool plain = qb_value_is_plain(graph, x) && qb_value_is_plain(graph, out);
-    double *s = NULL;
+    QB_FREED double *s = NULL;
     QB_TRY(affine(rw, node, n, &s));
     if (!s) return QB_OK;
-    qb_status status = QB_OK;
     bool done = false;
     int32_t axis = 0, producer = qb_rewrite_from(rw, x, NULL);
     if (plain && producer >= 0 && qb_uses_sole_user(graph, &rw->uses, x) == index &&
         qb_affine_channels(rw, producer, &axis) == n && axis == 1)
-        status = qb_affine_fold(rw, producer, s, s + n, out, &done);
-    if (status == QB_OK && done) qb_rewrite_kill(rw, index);
-    if (status == QB_OK && !done) {
-        status = to_mul_add(rw, index, n, s);
-        done = true;
-    }
-    if (done) qb_rewrite_changed(rw);
-    qb_free(s);
-    return status;
+        QB_TRY(qb_affine_fold(rw, producer, s, s + n, out, &done));
+    if (done)
+        qb_rewrite_kill(rw, index);
+    else
+        QB_TRY(to_mul_add(rw, index, n, s));
+    qb_rewrite_changed(rw);
+    return QB_OK;
 }
 
 const qb_pass qb_pass_fold_batch_norm = {

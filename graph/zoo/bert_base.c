@@ -74,7 +74,6 @@ static int32_t build(qb_zoo *z, int32_t ids) {
 const qb_zoo_model qb_zoo_bert_base = {
     .name = "bert_base",
     .summary = "BERT base with pooler, up to 512 tokens, 11 GMACs with 128",
-    .parameters = 109482240,
     .channels = 0,
     .side = 128,
     .build = build,

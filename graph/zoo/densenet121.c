@@ -43,7 +43,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_densenet121 = {
     .name = "densenet121",
     .summary = "DenseNet-121, normalization before convolution, concats, 2.9 GMACs",
-    .parameters = 7978856,
     .channels = 3,
     .side = 224,
     .build = build,

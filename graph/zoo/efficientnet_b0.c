@@ -58,7 +58,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_efficientnet_b0 = {
     .name = "efficientnet_b0",
     .summary = "EfficientNet-B0, SiLU and gates, 0.4 GMACs",
-    .parameters = 5288548,
     .channels = 3,
     .side = 224,
     .build = build,

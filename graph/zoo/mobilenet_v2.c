@@ -53,7 +53,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_mobilenet_v2 = {
     .name = "mobilenet_v2",
     .summary = "MobileNetV2, depthwise, 0.3 GMACs",
-    .parameters = 3504872,
     .channels = 3,
     .side = 224,
     .build = build,

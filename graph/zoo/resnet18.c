@@ -7,7 +7,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_resnet18 = {
     .name = "resnet18",
     .summary = "ResNet-18, 1.8 GMACs",
-    .parameters = 11689512,
     .channels = 3,
     .side = 224,
     .build = build,

@@ -7,7 +7,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_resnet50 = {
     .name = "resnet50",
     .summary = "ResNet-50 v1.5 (stride in the 3x3), 4.1 GMACs",
-    .parameters = 25557032,
     .channels = 3,
     .side = 224,
     .build = build,

@@ -37,7 +37,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_squeezenet1_1 = {
     .name = "squeezenet1_1",
     .summary = "SqueezeNet 1.1, concats, 0.35 GMACs",
-    .parameters = 1235496,
     .channels = 3,
     .side = 224,
     .build = build,

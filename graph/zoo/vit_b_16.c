@@ -57,7 +57,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_vit_b_16 = {
     .name = "vit_b_16",
     .summary = "Vision transformer ViT-B/16, 17.6 GMACs",
-    .parameters = 86567656,
     .channels = 3,
     .side = 224,
     .build = build,

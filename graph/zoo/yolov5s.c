@@ -87,7 +87,6 @@ static int32_t build(qb_zoo *z, int32_t image) {
 const qb_zoo_model qb_zoo_yolov5s = {
     .name = "yolov5s",
     .summary = "YOLOv5s detector, SiLU, Resize, concats, 8.2 GMACs",
-    .parameters = 7235389,
     .channels = 3,
     .side = 640,
     .build = build,

@@ -23,7 +23,6 @@ typedef struct qb_zoo {
 
 #define X(identifier) extern const qb_zoo_model qb_zoo_##identifier;
 #include "graph/zoo.def"
-#undef X
 
 typedef struct qb_zoo_conv {
     int64_t out, kernel, stride, pad, group; /* stride and group 0: 1 */

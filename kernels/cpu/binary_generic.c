@@ -1,7 +1,6 @@
 /* Rows of binary functions in plain C. */
-#include <math.h>
-
 #include "binary_internal.h"
+#include "kernels/ref.h"
 
 #define CHUNK 64 /* values at once, in floats */
 
@@ -21,25 +20,6 @@ static void load(const qb_operand *o, const char *from, int64_t n, float *to) {
     }
 }
 
-/* NaN wins in min and max. */
-#define EACH(expr)                                                                                 \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-        const float x = a[i], y = b[i];                                                            \
-        a[i] = (expr);                                                                             \
-    }                                                                                              \
-    break
-
-static void combine(qb_binary_kind kind, int64_t n, float *a, const float *b) {
-    switch (kind) {
-    case QB_BINARY_ADD: EACH(x + y);
-    case QB_BINARY_SUB: EACH(x - y);
-    case QB_BINARY_MUL: EACH(x * y);
-    case QB_BINARY_DIV: EACH(x / y);
-    case QB_BINARY_MIN: EACH(isnan(x) || x < y ? x : y);
-    case QB_BINARY_MAX: EACH(isnan(x) || x > y ? x : y);
-    }
-}
-
 void qb_binary_row_generic(const qb_binary *s, const char *const from[2], char *out, int64_t n) {
     float a[CHUNK], b[CHUNK];
     const int64_t size[2] = {(int64_t)qb_dtype_size(s->in[0].dtype) * s->in[0].step,
@@ -49,7 +29,7 @@ void qb_binary_row_generic(const qb_binary *s, const char *const from[2], char *
         const int64_t some = qb_min64(CHUNK, n - done);
         load(&s->in[0], from[0] + done * size[0], some, a);
         load(&s->in[1], from[1] + done * size[1], some, b);
-        combine(s->kind, some, a, b);
+        qb_ref_combine(s->kind, some, a, b);
         qb_epilogue_run(&s->epilogue, a, some, NULL, out + done * out_size);
     }
 }

@@ -57,6 +57,8 @@ static qb_status lower(qb_ctx *cx, const qb_problem *p, const qb_subpixel *s, lo
     return QB_OK;
 }
 
+static void lowered_release(lowered *to) { qb_free(to->scale); }
+
 /* The first convolution of the same backend that takes it; it has to leave channels last. */
 static qb_status find_conv(qb_ctx *cx, const qb_tactic *tactic, const lowered *to,
                            const bool *constant, int threads, transpose *t) {
@@ -189,15 +191,14 @@ static bool are_constant(const qb_problem *p, const bool *constant) {
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
-    qb_status status = QB_OK;
-    qb_kernel *kernel = NULL;
-    lowered to = {0};
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
+    QB_RELEASED(lowered_release) lowered to = {0};
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(transpose), &kernel));
     transpose *t = kernel->state;
     kernel->destroy = destroy;
     describe(p, t);
-    QB_GO(lower(cx, p, &t->to, &to));
-    QB_GO(find_conv(cx, tactic, &to, qb_conv_known, threads, t));
+    QB_TRY(lower(cx, p, &t->to, &to));
+    QB_TRY(find_conv(cx, tactic, &to, qb_conv_known, threads, t));
     t->computed = !are_constant(p, constant);
     kernel->in[QB_IN_DATA].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
     t->conv_bytes = (int64_t)qb_pad64(qb_desc_bytes(&t->conv->problem.out) + QB_BUFFER_SLACK);
@@ -212,10 +213,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     }
     kernel->launch = launch;
     *out = QB_MOVE(kernel);
-out:
-    qb_free(to.scale);
-    qb_kernel_free(kernel);
-    return status;
+    return QB_OK;
 }
 
 QB_TACTIC(cpu_conv_transpose, "cpu.conv_transpose.by_conv", "cpu", QB_KIND_CONV_TRANSPOSE,

@@ -18,7 +18,6 @@ typedef struct job {
     float *x, *h[2], *c, *reset; /* x: [steps batch][directions][gates][padded] */
     int32_t *active;             /* [directions][batch] */
     int64_t items_at_once;       /* of a walk */
-    int64_t directions_at_once;
 } job;
 
 /* Some items in some directions, step by step. */

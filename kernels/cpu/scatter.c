@@ -6,6 +6,7 @@
 
 #include "base/vector_loop.h"
 #include "convert.h"
+#include "kernels/place_of.h"
 #include "places_internal.h"
 
 #define BYTES_PER_TASK 65536
@@ -36,23 +37,13 @@ static void copy_task(int64_t task, void *argument) {
            qb_min64(j->s->elements_a_task, j->n - first));
 }
 
-static float combined(qb_reduce_kind reduce, float a, float b) {
-    switch (reduce) {
-    case QB_REDUCE_SUM: return a + b;
-    case QB_REDUCE_PROD: return a * b;
-    case QB_REDUCE_MAX: return a != a || a > b ? a : b;
-    case QB_REDUCE_MIN: return a != a || a < b ? a : b;
-    default: return b;
-    }
-}
-
 /* to[i] with from[i], all in different places. */
 QB_LOOP(combine, (qb_reduce_kind reduce, const float *from, int64_t n, float *to),
         (reduce, from, n, to)) {
     if (reduce == QB_REDUCE_SUM)
         for (int64_t i = 0; i < n; i++) to[i] += from[i];
     else
-        for (int64_t i = 0; i < n; i++) to[i] = combined(reduce, to[i], from[i]);
+        for (int64_t i = 0; i < n; i++) to[i] = qb_place_reduced(reduce, to[i], from[i]);
 }
 
 #define PUT(BITS)                                                                                  \
@@ -68,7 +59,7 @@ static void put_runs(const scatter *s, const void *from, const int64_t *begin, i
         const float *x = from;
         float *y = out;
         for (int64_t i = 0; run == 1 && i < n; i++)
-            y[begin[i]] = combined(s->reduce, y[begin[i]], x[i]);
+            y[begin[i]] = qb_place_reduced(s->reduce, y[begin[i]], x[i]);
         for (int64_t i = 0; run > 1 && i < n; i++)
             combine(s->reduce, x + i * run, run, y + begin[i]);
         return;

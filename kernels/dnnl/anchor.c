@@ -19,27 +19,23 @@ void qb_dnnl_lower(const qb_problem *p, qb_dnnl_lowered *lowered) {
 /* With the residual in the output's memory or beside it. */
 static qb_status attempt(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
                          const qb_dnnl_anchor *a, bool sum, qb_kernel **out) {
-    qb_kernel *kernel = NULL;
-    dnnl_primitive_desc_t pd = NULL;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
+    QB_RELEASED(qb_dnnl_pd_release) dnnl_primitive_desc_t pd = NULL;
+    QB_RELEASED(qb_dnnl_epilogue_release)
     qb_dnnl_epilogue epilogue = {.integer = a->integer,
                                  .residual_sum = sum,
                                  .scale_mask = a->scale_mask,
                                  .residual = &a->residual};
-    qb_status status;
     QB_TRY(qb_dnnl_epilogue_make(cx, p, a->channels, &epilogue));
-    QB_GO(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
-    QB_GO(qb_dnnl_choose(cx, kernel, &a->op, epilogue.attr, &pd));
+    QB_TRY(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
+    QB_TRY(qb_dnnl_choose(cx, kernel, &a->op, epilogue.attr, &pd));
     qb_dnnl_bind_input(kernel, DNNL_ARG_SRC, QB_IN_DATA, qb_dnnl_query(pd, dnnl_query_src_md));
     qb_dnnl_bind_out(kernel, qb_dnnl_query(pd, dnnl_query_dst_md));
-    QB_GO(qb_dnnl_bind_constants(cx, kernel, pd, &a->row));
+    QB_TRY(qb_dnnl_bind_constants(cx, kernel, pd, &a->row));
     qb_dnnl_bind_residual(kernel, &epilogue);
-    QB_GO(qb_dnnl_epilogue_create(cx, kernel));
+    QB_TRY(qb_dnnl_epilogue_create(cx, kernel));
     *out = QB_MOVE(kernel);
-out:
-    qb_kernel_free(kernel);
-    if (pd) dnnl_primitive_desc_destroy(pd);
-    dnnl_primitive_attr_destroy(epilogue.attr);
-    return status;
+    return QB_OK;
 }
 
 qb_status qb_dnnl_anchor_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

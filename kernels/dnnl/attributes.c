@@ -262,12 +262,18 @@ static qb_status fill(qb_ctx *cx, const qb_problem *p, int64_t channels, chain *
 qb_status qb_dnnl_epilogue_make(qb_ctx *cx, const qb_problem *p, int64_t channels,
                                 qb_dnnl_epilogue *epilogue) {
     chain c = {.cx = cx};
-    epilogue->attr = NULL;
     epilogue->binary = -1;
     QB_TRY(qb_dnnl_check(cx, dnnl_primitive_attr_create(&epilogue->attr), "making attributes"));
-    qb_status status = qb_dnnl_check(cx, dnnl_post_ops_create(&c.ops), "making post-ops");
-    if (status == QB_OK) status = fill(cx, p, channels, &c, epilogue);
-    if (c.ops) dnnl_post_ops_destroy(c.ops);
-    if (status != QB_OK) dnnl_primitive_attr_destroy(QB_MOVE(epilogue->attr));
+    QB_TRY(qb_dnnl_check(cx, dnnl_post_ops_create(&c.ops), "making post-ops"));
+    const qb_status status = fill(cx, p, channels, &c, epilogue);
+    dnnl_post_ops_destroy(c.ops);
     return status;
+}
+
+void qb_dnnl_epilogue_release(qb_dnnl_epilogue *epilogue) {
+    if (epilogue->attr) dnnl_primitive_attr_destroy(epilogue->attr);
+}
+
+void qb_dnnl_pd_release(dnnl_primitive_desc_t *pd) {
+    if (*pd) dnnl_primitive_desc_destroy(*pd);
 }

@@ -31,36 +31,25 @@ static qb_status fill(qb_ctx *cx, const qb_desc *from, const qb_desc *to,
                          "setting the scale");
 }
 
-static qb_status make(qb_ctx *cx, qb_kernel *kernel, dnnl_primitive_attr_t attr,
-                      dnnl_primitive_desc_t *pd) {
-    dnnl_memory_desc_t from, to;
-    QB_TRY(qb_dnnl_desc(cx, &kernel->in[0], &from));
-    QB_TRY(qb_dnnl_desc(cx, &kernel->problem.out, &to));
-    QB_TRY(fill(cx, &kernel->in[0], &kernel->problem.out, attr));
-    QB_TRY(qb_dnnl_choose_reorder(cx, kernel, &from, &to, attr, pd));
-    qb_dnnl_bind_input(kernel, DNNL_ARG_FROM, 0, &from);
-    qb_dnnl_bind_out(kernel, &to);
-    return qb_dnnl_epilogue_create(cx, kernel);
-}
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
-    qb_kernel *kernel = NULL;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t pd = NULL;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
+    QB_RELEASED(qb_dnnl_epilogue_release) qb_dnnl_epilogue scale = {0};
+    QB_RELEASED(qb_dnnl_pd_release) dnnl_primitive_desc_t pd = NULL;
+    dnnl_memory_desc_t from, to;
     (void)constant;
     QB_TRY(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
     if (kernel->in[0].layout == QB_LAYOUT_ANY) kernel->in[0].layout = QB_LAYOUT_ROW;
     if (kernel->problem.out.layout == QB_LAYOUT_ANY) kernel->problem.out.layout = QB_LAYOUT_ROW;
-    qb_status status = qb_dnnl_check(cx, dnnl_primitive_attr_create(&attr), "making attributes");
-    if (status == QB_OK) status = make(cx, kernel, attr, &pd);
-    if (pd) dnnl_primitive_desc_destroy(pd);
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    if (status != QB_OK) {
-        qb_kernel_free(kernel);
-        return status;
-    }
-    *out = kernel;
+    QB_TRY(qb_dnnl_check(cx, dnnl_primitive_attr_create(&scale.attr), "making attributes"));
+    QB_TRY(qb_dnnl_desc(cx, &kernel->in[0], &from));
+    QB_TRY(qb_dnnl_desc(cx, &kernel->problem.out, &to));
+    QB_TRY(fill(cx, &kernel->in[0], &kernel->problem.out, scale.attr));
+    QB_TRY(qb_dnnl_choose_reorder(cx, kernel, &from, &to, scale.attr, &pd));
+    qb_dnnl_bind_input(kernel, DNNL_ARG_FROM, 0, &from);
+    qb_dnnl_bind_out(kernel, &to);
+    QB_TRY(qb_dnnl_epilogue_create(cx, kernel));
+    *out = QB_MOVE(kernel);
     return QB_OK;
 }
 

@@ -110,6 +110,9 @@ typedef struct qb_dnnl_epilogue {
 } qb_dnnl_epilogue;
 qb_status qb_dnnl_epilogue_make(qb_ctx *cx, const qb_problem *p, int64_t channels,
                                 qb_dnnl_epilogue *epilogue);
+/* For QB_RELEASED; NULL is none. */
+void qb_dnnl_epilogue_release(qb_dnnl_epilogue *epilogue);
+void qb_dnnl_pd_release(dnnl_primitive_desc_t *pd);
 /* The eltwise algorithm of an activation that is exactly one; false: it is not. */
 bool qb_dnnl_act(qb_act act, dnnl_alg_kind_t *alg, float *alpha, float *beta);
 /* Data scale times weight scale of an output channel (times MATMUL's factor). */

@@ -12,22 +12,18 @@ static void bind(qb_kernel *kernel, const_dnnl_primitive_desc_t pd, int32_t firs
 qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                                 int threads, const_dnnl_op_desc_t op, int32_t first,
                                 qb_kernel **out) {
-    qb_kernel *kernel = NULL;
-    dnnl_primitive_desc_t pd = NULL;
+    QB_RELEASED(qb_kernel_free_at) qb_kernel *kernel = NULL;
+    QB_RELEASED(qb_dnnl_pd_release) dnnl_primitive_desc_t pd = NULL;
     qb_problem plain = *p;
     if (p->kind == QB_KIND_UNARY) plain.act.kind = QB_ACT_NONE; /* it is the operation itself */
     plain.out.q.n = 0; /* quantized values that keep their scale have no end, either */
+    QB_RELEASED(qb_dnnl_epilogue_release)
     qb_dnnl_epilogue epilogue = {0};
-    qb_status status;
     QB_TRY(qb_dnnl_epilogue_make(cx, &plain, 1, &epilogue));
-    QB_GO(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
-    QB_GO(qb_dnnl_choose(cx, kernel, op, epilogue.attr, &pd));
+    QB_TRY(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
+    QB_TRY(qb_dnnl_choose(cx, kernel, op, epilogue.attr, &pd));
     bind(kernel, pd, first);
-    QB_GO(qb_dnnl_epilogue_create(cx, kernel));
+    QB_TRY(qb_dnnl_epilogue_create(cx, kernel));
     *out = QB_MOVE(kernel);
-out:
-    qb_kernel_free(kernel);
-    if (pd) dnnl_primitive_desc_destroy(pd);
-    dnnl_primitive_attr_destroy(epilogue.attr);
-    return status;
+    return QB_OK;
 }

@@ -3,7 +3,6 @@
 
 #include "ref_internal.h"
 
-/* NaN wins in min and max, as in numpy. */
 #define RUN(expr)                                                                                  \
     for (int64_t i = 0; i < n; i++) {                                                              \
         float x = a[i], y = b[i];                                                                  \
@@ -11,7 +10,7 @@
     }                                                                                              \
     break
 
-static void binary_run(qb_binary_kind kind, int64_t n, float *a, const float *b) {
+void qb_ref_combine(qb_binary_kind kind, int64_t n, float *a, const float *b) {
     switch (kind) {
     case QB_BINARY_ADD: RUN(x + y);
     case QB_BINARY_SUB: RUN(x - y);
@@ -31,7 +30,7 @@ void qb_ref_binary(const qb_problem *p, const void *const *in, void *out) {
             int64_t n = w.run - done < QB_REF_CHUNK ? w.run - done : QB_REF_CHUNK;
             qb_ref_load(&p->in[0], in[0], w.at[0] + done * w.step[0], w.step[0], n, a);
             qb_ref_load(&p->in[1], in[1], w.at[1] + done * w.step[1], w.step[1], n, b);
-            binary_run(p->binary, n, a, b);
+            qb_ref_combine(p->binary, n, a, b);
             qb_ref_act_run(p->act, a, n);
             qb_ref_store(&p->out, out, w.out + done, n, a);
         }

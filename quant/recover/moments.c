@@ -192,14 +192,11 @@ static qb_status gather(qb_ctx *cx, job *j, qb_moments *m) {
 qb_status qb_moments_measure(qb_ctx *cx, const qb_scales *scales, const qb_samples *samples,
                              qb_moments *out) {
     job j = {.scales = scales, .samples = samples};
-    qb_moments m = {0};
+    QB_RELEASED(qb_moments_release) qb_moments m = {0};
     qb_status status = prepare(cx, &j);
     if (status == QB_OK) status = qb_each(cx, samples->n, on_sample, &j);
     if (status == QB_OK) status = gather(cx, &j, &m);
-    if (status == QB_OK)
-        *out = m;
-    else
-        qb_moments_release(&m);
+    if (status == QB_OK) *out = QB_MOVE(m);
     job_release(cx, &j);
     return status;
 }

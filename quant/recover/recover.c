@@ -11,12 +11,10 @@
 
 #define QB_RECOVERY(name) extern const qb_recovery qb_recovery_##name;
 #include "quant/recover.def"
-#undef QB_RECOVERY
 
 static const qb_recovery *const known[] = {
 #define QB_RECOVERY(name) &qb_recovery_##name,
 #include "quant/recover.def"
-#undef QB_RECOVERY
 };
 #define MOST_KEPT ((size_t)1 << 30) /* constants of a model whose progress is kept */
 enum { LAYER_SAMPLES = 32 };        /* that tell what each layer gained */

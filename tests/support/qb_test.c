@@ -14,16 +14,25 @@ static size_t skipped;
 static char temp_dirs[MAX_TEMP_DIRS][QB_TEST_PATH];
 static int n_temp_dirs;
 
+static const char *status_text(qb_status status) {
+    static const char *const texts[QB_STATUS_COUNT] = {
+#define X(name, text) [QB_STATUS_##name] = text,
+        QB_STATUS_LIST(X)
+#undef X
+    };
+    return (unsigned)status < QB_STATUS_COUNT ? texts[status] : "unknown status";
+}
+
 void qb_test_status(const qb_ctx *cx, qb_status got, qb_status expected, const char *expr,
                     const char *file, int line) {
     if (got != expected) {
         print_error("%s:%d: %s\n  expected: %s\n  got: %s (%s)\n", file, line, expr,
-                    qb_status_text(expected), qb_status_text(got), cx->message);
+                    status_text(expected), status_text(got), cx->message);
         _fail(file, line);
     }
     if (expected != QB_OK && (cx->code != expected || cx->message[0] == '\0')) {
         print_error("%s:%d: %s\n  the context records: %s \"%s\"\n", file, line, expr,
-                    qb_status_text(cx->code), cx->message);
+                    status_text(cx->code), cx->message);
         _fail(file, line);
     }
 }
@@ -126,7 +135,7 @@ int qb_test_alloc_sweep(qb_status (*body)(qb_ctx *cx, void *user), void *user) {
         }
         if (status != QB_STATUS_NOMEM)
             fail_msg("allocation %d failed, expected \"out of memory\", got %s (%s)", n,
-                     qb_status_text(status), cx.message);
+                     status_text(status), cx.message);
     }
     fail_msg("no end after %d allocations", LIMIT);
     return -1;

@@ -14,6 +14,8 @@ typedef struct boxes {
     qb_some_names empty;                             /* those images */
 } boxes;
 
+static void boxes_release(boxes *b) { qb_free(b->count); }
+
 static void look_at_box(const qb_coco_image *image, const qb_coco_object *o, boxes *b) {
     const double slack = 1;
     b->objects++;
@@ -61,28 +63,27 @@ static qb_status say_categories(qb_ctx *cx, const qb_survey *set, const boxes *b
 }
 
 static qb_status look_at_boxes(qb_ctx *cx, const qb_survey *set, qb_diagnosis *out) {
-    boxes b = {0};
-    qb_status status = count_boxes(cx, set, &b);
-    if (status == QB_OK) status = say_categories(cx, set, &b, out);
-    if (status == QB_OK && b.outside > 0)
-        status = qb_diagnosis_say(cx, out, QB_FINDING_BAD,
-                                  "are they in pixels of these images, x y width height?",
-                                  "%s: %lld of %lld boxes leave their image", set->path,
-                                  (long long)b.outside, (long long)b.objects);
-    if (status == QB_OK && b.flat > 0)
-        status = qb_diagnosis_say(cx, out, QB_FINDING_NOTE, "leave them out: nothing can find them",
-                                  "%s: %lld boxes are less than a pixel wide or high", set->path,
-                                  (long long)b.flat);
-    if (status == QB_OK && b.objects == 0)
-        status = qb_diagnosis_say(cx, out, QB_FINDING_BAD, "are the annotations of these images?",
-                                  "%s: no image has an object", set->path);
-    else if (status == QB_OK && b.without > 0)
-        status = qb_diagnosis_say(cx, out, QB_FINDING_NOTE,
-                                  "right where they show none: boxes found there are wrong ones",
-                                  "%s: %lld images have no object: %s", set->path,
-                                  (long long)b.without, b.empty.text);
-    qb_free(b.count);
-    return status;
+    QB_RELEASED(boxes_release) boxes b = {0};
+    QB_TRY(count_boxes(cx, set, &b));
+    QB_TRY(say_categories(cx, set, &b, out));
+    if (b.outside > 0)
+        QB_TRY(qb_diagnosis_say(cx, out, QB_FINDING_BAD,
+                                "are they in pixels of these images, x y width height?",
+                                "%s: %lld of %lld boxes leave their image", set->path,
+                                (long long)b.outside, (long long)b.objects));
+    if (b.flat > 0)
+        QB_TRY(qb_diagnosis_say(cx, out, QB_FINDING_NOTE, "leave them out: nothing can find them",
+                                "%s: %lld boxes are less than a pixel wide or high", set->path,
+                                (long long)b.flat));
+    if (b.objects == 0)
+        QB_TRY(qb_diagnosis_say(cx, out, QB_FINDING_BAD, "are the annotations of these images?",
+                                "%s: no image has an object", set->path));
+    else if (b.without > 0)
+        QB_TRY(qb_diagnosis_say(cx, out, QB_FINDING_NOTE,
+                                "right where they show none: boxes found there are wrong ones",
+                                "%s: %lld images have no object: %s", set->path,
+                                (long long)b.without, b.empty.text));
+    return QB_OK;
 }
 
 /* ---- masks ---- */

@@ -283,7 +283,6 @@ static void format_rows_are_listed(void **state) {
     static const char *const names[] = {
 #define X(name) #name,
 #include "datasets/formats.def"
-#undef X
     };
     const int n = sizeof names / sizeof *names;
     for (int i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
 #include "build_graph.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 #include "graph/rewrite_internal.h"
 
@@ -188,4 +189,19 @@ void assert_same_results(maker *m, const qb_graph *before, const qb_graph *after
     qb_eval_release(&a);
     qb_eval_release(&b);
     for (int32_t i = 0; i < before->n_inputs; i++) qb_free(inputs[i].data);
+}
+
+static bool has_suffix(const char *text, const char *suffix) {
+    const size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && strcmp(text + n - m, suffix) == 0;
+}
+
+int64_t count_trained(const qb_graph *graph) {
+    int64_t n = 0;
+    for (int32_t i = 0; i < graph->n_values; i++) {
+        const qb_value *v = &graph->values[i];
+        if (v->data && (has_suffix(v->name, ".weight") || has_suffix(v->name, ".bias")))
+            n += qb_shape_count(&v->shape);
+    }
+    return n;
 }

@@ -57,6 +57,9 @@ void make_quantized(maker *m, int32_t value, float scale, int32_t zero);
 const qb_value *value_of(const maker *m, int32_t value);
 int32_t count_op(const qb_graph *graph, const char *op);
 int32_t count_nodes(const qb_graph *graph);
+/* Constants of a zoo's model that training would have set: all but running statistics and shapes.
+ */
+int64_t count_trained(const qb_graph *graph);
 /* The live node that writes the value of this name; fails the test when there is none. */
 const qb_node *node_writing(const maker *m, const char *value);
 

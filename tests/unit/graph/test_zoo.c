@@ -9,22 +9,6 @@ static qb_graph *build(qb_ctx *cx, const char *name, uint64_t seed) {
     return graph;
 }
 
-static void parameters_are_those_of_the_originals(void **state) {
-    (void)state;
-    static const struct {
-        const char *name;
-        int64_t parameters;
-    } known[] = {
-        {"resnet18", 11689512},     {"resnet50", 25557032},       {"mobilenet_v2", 3504872},
-        {"squeezenet1_1", 1235496}, {"efficientnet_b0", 5288548}, {"densenet121", 7978856},
-        {"yolov5s", 7235389},       {"vit_b_16", 86567656},       {"bert_base", 109482240}};
-    size_t n = 0;
-    while (qb_zoo_models[n]) n++;
-    assert_int_equal(n, sizeof known / sizeof *known);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        assert_int_equal(qb_zoo_find(known[i].name)->parameters, known[i].parameters);
-}
-
 static void the_seed_decides(void **state) {
     (void)state;
     qb_ctx cx;
@@ -38,7 +22,7 @@ static void the_seed_decides(void **state) {
         assert_ok(&cx, qb_onnx_save(&cx, graph, path[i]));
         assert_ok(&cx, qb_onnx_load(&cx, path[i], &loaded));
         hash[i] = loaded->hash;
-        assert_int_equal(qb_zoo_parameters(loaded), qb_zoo_parameters(graph));
+        assert_int_equal(count_trained(loaded), count_trained(graph));
         assert_int_equal(loaded->values[loaded->inputs[0]].shape.dim[2], 224);
         qb_graph_free(loaded);
         qb_graph_free(graph);
@@ -88,7 +72,6 @@ static void unknown_models_and_sizes_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_are_those_of_the_originals),
         cmocka_unit_test(the_seed_decides),
         cmocka_unit_test(optimized_models_compute_the_same),
         cmocka_unit_test(unknown_models_and_sizes_are_refused),
