@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/hash.h"
+#include "base/index.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 
@@ -19,7 +19,6 @@
 
 typedef struct timing {
     const char *tactic, *problem;
-    qb_hash hash; /* of both */
     qb_timing value;
 } timing;
 
@@ -29,29 +28,21 @@ struct qb_timings {
     const char *others; /* other devices' sections, as they were */
     timing *entry;
     size_t n, capacity;
-    bool changed; /* since it was loaded */
+    qb_index index; /* of the entries by tactic and problem */
+    bool changed;   /* since it was loaded */
     qb_compiled *compiled;
     int32_t n_compiled; /* of them loaded */
 };
 
-static qb_hash hash_of(const char *tactic, const char *problem) {
-    char text[512];
-    size_t a = strlen(tactic), b = strlen(problem);
-    if (a + b + 1 > sizeof text) { /* long problems: the hash of the hashes */
-        qb_hash both[2] = {qb_hash_bytes(tactic, a), qb_hash_bytes(problem, b)};
-        return qb_hash_bytes(both, sizeof both);
-    }
-    memcpy(text, tactic, a);
-    text[a] = '\t';
-    memcpy(text + a + 1, problem, b);
-    return qb_hash_bytes(text, a + b + 1);
+static uint32_t hash_of(const char *tactic, const char *problem) {
+    return qb_index_hash(tactic, strlen(tactic)) ^ 31 * qb_index_hash(problem, strlen(problem));
 }
 
 static timing *find(const qb_timings *t, const char *tactic, const char *problem) {
-    qb_hash hash = hash_of(tactic, problem);
-    for (size_t i = 0; i < t->n; i++)
-        if (qb_hash_equal(t->entry[i].hash, hash) && strcmp(t->entry[i].tactic, tactic) == 0 &&
-            strcmp(t->entry[i].problem, problem) == 0)
+    const uint32_t hash = hash_of(tactic, problem);
+    int32_t i;
+    for (size_t at = 0; (i = qb_index_next(&t->index, hash, &at)) >= 0;)
+        if (strcmp(t->entry[i].tactic, tactic) == 0 && strcmp(t->entry[i].problem, problem) == 0)
             return &t->entry[i];
     return NULL;
 }
@@ -83,9 +74,9 @@ static qb_status append(qb_ctx *cx, qb_timings *timings, const char *tactic, con
         qb_grow(cx, &timings->entry, &timings->capacity, timings->n + 1, sizeof *timings->entry));
     timing added = {.tactic = qb_arena_strdup(cx, timings->arena, tactic),
                     .problem = qb_arena_strdup(cx, timings->arena, problem),
-                    .hash = hash_of(tactic, problem),
                     .value = value};
     if (!added.tactic || !added.problem) return cx->code;
+    QB_TRY(qb_index_add(cx, &timings->index, hash_of(tactic, problem), (int32_t)timings->n));
     timings->entry[timings->n++] = added;
     return QB_OK;
 }
@@ -271,6 +262,7 @@ void qb_timings_free(qb_timings *timings) {
     if (!timings) return;
     qb_arena_free(timings->arena);
     qb_compiled_free(timings->compiled);
+    qb_index_release(&timings->index);
     QB_FREE_ALL(timings->entry, timings);
 }
 
