@@ -382,6 +382,7 @@ void qb_coco_objects_release(qb_coco_objects *objects) {
 void qb_coco_release(qb_coco *coco) {
     qb_coco_objects_release(&coco->objects);
     QB_FREE_ALL(coco->image, coco->category);
+    qb_index_release(&coco->by_name);
     qb_arena_free(coco->arena);
     *coco = (qb_coco){0};
 }

@@ -58,6 +58,11 @@ static qb_status add_names(qb_ctx *cx, const qb_config *config, qb_coco *truth) 
         if (!name) return qb_config_fail(cx, config, "names", "expected names");
         QB_TRY(qb_truth_add_category(cx, truth, name));
     }
+    int64_t n = truth->n_categories;
+    QB_TRY(qb_config_int(cx, config, "nc", &n));
+    if (truth->n_categories > 0 && n != truth->n_categories)
+        return qb_config_fail(cx, config, "nc", "%lld classes, but names has %d", (long long)n,
+                              (int)truth->n_categories);
     return QB_OK;
 }
 
