@@ -207,11 +207,8 @@ qb_status qb_timings_parse(qb_ctx *cx, const char *name, const char *text, const
 qb_status qb_timings_load(qb_ctx *cx, const char *path, const char *device, qb_timings **out) {
     if (!path || !qb_path_exists(path)) return qb_timings_parse(cx, "", "", device, out);
     QB_FREED char *text = NULL;
-    size_t size;
-    QB_TRY(qb_file_read(cx, path, FILE_LIMIT, &text, &size));
-    return strlen(text) == size
-               ? qb_timings_parse(cx, path, text, device, out)
-               : qb_fail(cx, QB_STATUS_FORMAT, "%s: expected text, got a zero byte", path);
+    QB_TRY(qb_file_read_text(cx, path, FILE_LIMIT, &text));
+    return qb_timings_parse(cx, path, text, device, out);
 }
 
 /* What is no line of text stays out of the file. */

@@ -58,4 +58,38 @@ doctor 0 yolo/data.yaml
 echo '0 .5 .5 -.1 .1' >yolo/labels/val/a.txt
 doctor 1 yolo/data.yaml
 complains 'labels/val/a.txt:1: a box of negative size'
+
+# ---- lists and tables ----
+
+calibrate() { # CODE DATA
+    expect "$1" "$QBENCH" calibrate model.onnx --data "$2" -o list.calib.h5
+}
+ring=demo/calib/ring/0000.png star=demo/calib/star/0000.png
+printf '0 .5 .5 .1 .1\n' >yolo/labels/val/a.txt
+mkdir -p voc/ImageSets/Main
+annotation "$(object cat)"
+printf 'a\n\0\na\n' >voc/ImageSets/Main/val.txt
+calibrate 1 voc
+complains 'voc/ImageSets/Main/val.txt: not a text file: it has zero bytes'
+printf 'images/val/a.png\n\0\nimages/val/a.png\n' >yolo/val.txt
+printf 'path: .\nval: val.txt\nnames: [cat]\n' >yolo/data.yaml
+calibrate 1 yolo/data.yaml
+complains 'yolo/.*val.txt: not a text file: it has zero bytes'
+while IFS='|' read -r wanted text; do
+    printf '%b' "$text" >table.csv
+    calibrate 1 table.csv
+    complains "data table.csv .csv.: $wanted"
+    absent list.calib.h5
+done <<CASES
+line 2: a quote without its end|path,label\n"$ring,0\n$star,1\n
+line 3: a quote without its end|path,label\n$ring,0\n$star,"1\n
+line 2: text behind a quote.s end|path,label\n"$ring"x,0\n
+line 4: text behind a quote.s end|path,label\n"$ring",0\n$star,"0\n"1\n
+line 2: 4 fields, the first line has 2|path,label\n$ring,0,9,9\n
+line 2: 1 fields, expected 2|path,label\n$ring
+table.csv: not a text file|path,label\n$ring,0\n\\0\n$star,1\n
+CASES
+printf 'path,label\r\n"%s","0"\r\n%s,1,\r\n' "$ring" "$star" >table.csv
+calibrate 0 table.csv
+complains 'calibrate: 2 samples'
 done_testing
