@@ -1,4 +1,5 @@
 /* qbench build: MODEL.onnx (+ MODEL.calib.h5) -> MODEL.PRECISION.qbe. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -119,7 +120,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     project.spec.plan = o->plan;
     QB_TRY(qb_stage_build(cx, &project, &settings, &built));
     QB_TRY(qb_built_save(cx, &project, &settings, &built, path));
-    if (o->sign) QB_TRY(qb_engine_file_sign(cx, o->sign, path));
+    if (o->sign && qb_engine_file_sign(cx, o->sign, path) != QB_OK) {
+        remove(path); /* it was asked for with a signature */
+        return cx->code;
+    }
     return report(cx, o, built.engine, path);
 }
 
