@@ -39,6 +39,20 @@ expect 0 "$QBENCH" run fp32 int8 -o out --dry-run
 complains '^gate: would run'
 rm qbench.yaml
 
+# ---- bench, calibrate: where they write ----
+
+for option in exportTimes exportProfile exportLayerInfo exportOutput saveEngine; do
+    expect 1 bash -c 'ulimit -t 5; exec timeout 30 "$@"' - "$QBENCH" bench model.onnx --duration=60 --$option=gone/x.json
+    complains 'write gone/x.json: No such file'
+done
+long=$(printf '%0250d' 0) # a name that its model has room for, but not MODEL.calib.h5
+cp model.onnx "$long.onnx"
+expect 1 "$QBENCH" calibrate "$long.onnx" --data calib
+complains '0.calib.h5: File name too long'
+checks=$((checks + 1))
+! grep -q 'samples in' .err || fail 'calibrated for a file that cannot be'
+rm "$long.onnx"
+
 # ---- build: the key that the file is to be signed with ----
 
 if ! command -v openssl >/dev/null || "$QBENCH" build model.onnx -o net.qbe --sign . 2>&1 | grep -q 'built without OpenSSL'; then
