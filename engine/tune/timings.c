@@ -16,6 +16,7 @@
 #define SECTION "device "
 #define COMPILED "compiled\t"
 #define FILE_LIMIT ((size_t)256 << 20)
+#define TIME_LIMIT 1e10 /* microseconds: three hours; three digits behind the point stay exact */
 
 typedef struct timing {
     const char *tactic, *problem;
@@ -118,7 +119,7 @@ static qb_status parse_entry(qb_ctx *cx, qb_timings *t, const char *name, int32_
     char *end = line;
     double microseconds = strcmp(line, "-") == 0 ? -1.0 : strtod(line, &end);
     bool taken = end != line;
-    if (taken ? *end || !isfinite(microseconds) || microseconds < 0 : strcmp(line, "-") != 0)
+    if (taken ? *end || !(microseconds >= 0 && microseconds < TIME_LIMIT) : strcmp(line, "-") != 0)
         return bad_line(cx, name, number, "microseconds or '-'");
     if (find(t, tactic, problem)) return QB_OK;
     value.seconds = taken ? rounded(microseconds * 1e-6) : -1.0;

@@ -125,7 +125,8 @@ static void damage_is_named_with_its_line(void **state) {
         {"qbench timings 1\ndevice " HERE "\nnan\ta\tb\n", "line 3: expected microseconds or '-'"},
         {"qbench timings 1\ndevice " HERE "\ncompiled\t12\tx\n", "line 3: expected a hash, a tab"},
         {"qbench timings 1\ndevice " HERE "\ncompiled\t\n", "line 3: expected a hash, a tab"},
-        {"qbench timings 1\ndevice " HERE "\n1e999\ta\tb\n", "line 3: expected microseconds"}};
+        {"qbench timings 1\ndevice " HERE "\n1e999\ta\tb\n", "line 3: expected microseconds"},
+        {"qbench timings 1\ndevice " HERE "\n1e10\ta\tb\n", "line 3: expected microseconds"}};
     qb_ctx cx;
     qb_ctx_init(&cx);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
