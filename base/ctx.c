@@ -41,22 +41,37 @@ void qb_ctx_clear(qb_ctx *cx) {
     cx->message[0] = '\0';
 }
 
-/* The arguments may point into cx->message, so the text is built aside. A text that does not fit
- * ends in "..." rather than in the middle of a word that looks complete. */
+/* What does not fit is left out in the middle: names stand at the beginning, the reason at the end.
+ */
+static void join(char out[QB_MESSAGE_MAX], const char *text, const char *between, const char *end) {
+    static const char left_out[] = " ... ";
+    const char *const part[] = {text, between, end};
+    const size_t head = QB_MESSAGE_MAX / 2, tail = head - sizeof left_out;
+    const size_t total = strlen(text) + strlen(between) + strlen(end);
+    const bool fits = total < QB_MESSAGE_MAX;
+    size_t n = 0, at = 0;
+    for (size_t k = 0; k < 3; k++)
+        for (const char *c = part[k]; *c; c++, at++) {
+            if (fits || at < head || at >= total - tail) out[n++] = *c;
+            if (!fits && at == head) n += (size_t)sprintf(out + n, "%s", left_out);
+        }
+    out[n] = '\0';
+}
+
+/* The arguments may point into cx->message, so the text is built aside; a long one in memory of its
+ * own where there is some. */
 static void set_message(qb_ctx *cx, const char *prefix_end, const char *fmt, va_list args) {
-    char text[QB_MESSAGE_MAX];
-    int n = vsnprintf(text, sizeof text, fmt, args);
-    size_t used = n < 0 ? 0 : (size_t)n;
-    bool cut = used >= sizeof text;
-    if (cut) used = sizeof text - 1;
-    text[used] = '\0';
-    if (prefix_end && !cut) {
-        int more = snprintf(text + used, sizeof text - used, ": %s", prefix_end);
-        cut = more < 0 || (size_t)more >= sizeof text - used;
-    }
-    if (cut) memcpy(text + sizeof text - 4, "...", 4);
-    qb_text_clean_message(text, sizeof text); /* paths and names come from files */
-    memcpy(cx->message, text, sizeof text);
+    char text[QB_MESSAGE_MAX] = "", message[QB_MESSAGE_MAX];
+    va_list again;
+    va_copy(again, args);
+    const int n = vsnprintf(text, sizeof text, fmt, args);
+    char *whole = n >= (int)sizeof text ? malloc((size_t)n + 1) : NULL;
+    if (whole) vsnprintf(whole, (size_t)n + 1, fmt, again);
+    va_end(again);
+    join(message, whole ? whole : text, prefix_end ? ": " : "", prefix_end ? prefix_end : "");
+    free(whole);
+    qb_text_clean_message(message, sizeof message); /* paths and names come from files */
+    memcpy(cx->message, message, sizeof message);
 }
 
 qb_status qb_fail(qb_ctx *cx, qb_status code, const char *fmt, ...) {

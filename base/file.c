@@ -127,6 +127,16 @@ qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, 
     return read_and_close(cx, &from, limit, data, size);
 }
 
+qb_status qb_file_read_text(qb_ctx *cx, const char *path, size_t limit, char **text) {
+    QB_FREED char *read = NULL;
+    size_t size;
+    QB_TRY(qb_file_read(cx, path, limit, &read, &size));
+    if (memchr(read, '\0', size))
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: not a text file: it has zero bytes", path);
+    *text = QB_MOVE(read);
+    return QB_OK;
+}
+
 qb_status qb_file_read_named(qb_ctx *cx, const qb_named *named, size_t limit, char **data,
                              size_t *size) {
     qb_opened from;

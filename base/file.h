@@ -25,6 +25,8 @@ void qb_map_close(qb_map *map); /* accepts a zeroed map */
 /* Reads a whole regular file (or /dev/null, an empty one) of at most `limit` bytes into new memory
  * with a terminating zero. */
 qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, size_t *size);
+/* The same of a text without zero bytes, behind which readers of lines would see nothing. */
+qb_status qb_file_read_text(qb_ctx *cx, const char *path, size_t limit, char **text);
 
 /* A file under construction: written to a temporary name in the target's folder; commit does fsync
  * and rename, abort unlinks. A killed run leaves the old file or the new one, and perhaps a file

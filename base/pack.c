@@ -47,6 +47,12 @@ void qb_pack_list(qb_pack *p, void **list, int64_t *n, size_t size) {
         qb_pack_bytes(p, *list, (size_t)*n * size);
 }
 
+void qb_pack_number_of(qb_pack *p, int64_t *n, int64_t most) {
+    QB_PACK(p, *n);
+    if (p->reads && p->status == QB_OK && (*n < 0 || *n > most))
+        qb_pack_refuse(p, "a number of things that cannot be");
+}
+
 void qb_pack_text(qb_pack *p, char **text) {
     int64_t n = !p->reads && *text ? (int64_t)strlen(*text) : 0;
     void *list = p->reads ? NULL : *text;

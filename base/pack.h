@@ -24,6 +24,8 @@ void qb_pack_bytes(qb_pack *p, void *data, size_t n);
 #define QB_PACK(p, place) qb_pack_bytes((p), &(place), sizeof(place))
 /* A bool, which is read as 0 or 1. */
 void qb_pack_bool(qb_pack *p, bool *value);
+/* A number of things of which there are at most `most`: any other is damage. */
+void qb_pack_number_of(qb_pack *p, int64_t *n, int64_t most);
 /* A text; NULL becomes "". What is read is new memory. */
 void qb_pack_text(qb_pack *p, char **text);
 /* How many things follow, of `each` bytes at least: more than there is room for is damage. */

@@ -35,6 +35,13 @@ static qb_status load_key(qb_ctx *cx, const char *path, bool private, EVP_PKEY *
                    path, private ? "a private" : "a public");
 }
 
+qb_status qb_sign_ready(qb_ctx *cx, const char *key) {
+    EVP_PKEY *loaded;
+    QB_TRY(load_key(cx, key, true, &loaded));
+    EVP_PKEY_free(loaded);
+    return QB_OK;
+}
+
 qb_status qb_sign(qb_ctx *cx, const char *key, const void *data, size_t n,
                   uint8_t signature[QB_SIGNATURE_BYTES]) {
     EVP_PKEY *loaded;
@@ -67,6 +74,11 @@ qb_status qb_sign_check(qb_ctx *cx, const char *key, const char *name, const voi
 static qb_status missing(qb_ctx *cx) {
     return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                    "this qbench was built without OpenSSL: it has no signatures");
+}
+
+qb_status qb_sign_ready(qb_ctx *cx, const char *key) {
+    (void)key;
+    return missing(cx);
 }
 
 qb_status qb_sign(qb_ctx *cx, const char *key, const void *data, size_t n,

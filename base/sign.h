@@ -9,6 +9,8 @@
 
 #define QB_SIGNATURE_BYTES 64
 
+/* Whether the file `key` holds a private key: errors as below. */
+qb_status qb_sign_ready(qb_ctx *cx, const char *key);
 /* Signs n bytes with the private key in the file `key`. Errors: QB_STATUS_FORMAT (no such key, or
  * one with a password), QB_STATUS_UNSUPPORTED (built without OpenSSL). */
 qb_status qb_sign(qb_ctx *cx, const char *key, const void *data, size_t n,

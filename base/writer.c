@@ -172,6 +172,8 @@ qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out) {
     const bool exists = stat(path, &info) == 0;
     if (*path == '\0') {
         status = qb_fail(cx, QB_STATUS_INVALID, "write: expected a file name, got \"\"");
+    } else if (!exists && errno == ENAMETOOLONG) { /* the temporary name may be shorter */
+        status = qb_fail_errno(cx, "write %s", path);
     } else if (exists && S_ISDIR(info.st_mode)) {
         status = qb_fail(cx, QB_STATUS_IO, "write %s: expected a file, got a directory", path);
     } else if (exists && is_special(path, &info)) {

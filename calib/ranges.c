@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/file_kind.h"
 #include "base/json_clean.h"
+#include "base/text.h"
 #include "calib/ranges_internal.h"
 
 #define QB_CALIB_FORMAT(name) extern const qb_calib_format qb_calib_format_##name;
@@ -37,20 +38,24 @@ qb_status qb_calib_format_find(qb_ctx *cx, const char *name, const qb_calib_form
 
 /* ---- the list ---- */
 
+static qb_status bad_name(qb_ctx *cx, size_t n) {
+    return qb_fail(cx, QB_STATUS_FORMAT, "a name of %zu bytes, expected 1 to %d without zeros", n,
+                   NAME_LIMIT);
+}
+
 qb_status qb_ranges_add(qb_ctx *cx, qb_ranges *ranges, const char *name, size_t n, double lo,
                         double hi) {
-    if (n == 0 || n > NAME_LIMIT || memchr(name, '\0', n))
-        return qb_fail(cx, QB_STATUS_FORMAT, "a name of %zu bytes, expected 1 to %d without zeros",
-                       n, NAME_LIMIT);
+    if (n == 0 || n > NAME_LIMIT || memchr(name, '\0', n)) return bad_name(cx, n);
     if (!isfinite((float)lo) || !isfinite((float)hi) || lo > hi)
         return qb_fail(cx, QB_STATUS_FORMAT, "'%.*s': range %g to %g", (int)n, name, lo, hi);
     if (ranges->n == QB_TABLE_ENTRIES)
         return qb_fail(cx, QB_STATUS_FORMAT, "more than %d names", QB_TABLE_ENTRIES);
     QB_TRY(
         qb_grow(cx, &ranges->item, &ranges->capacity, (size_t)ranges->n + 1, sizeof *ranges->item));
-    char *copy = QB_NEW(cx, qb_alloc(cx, n + 1, 1));
-    memcpy(copy, name, n);
-    ranges->item[ranges->n++] = (qb_named_range){.name = copy, .lo = lo, .hi = hi};
+    QB_FREED char *copy = QB_NEW(cx, qb_format(cx, "%.*s", (int)n, name));
+    QB_FREED char *clean = QB_NEW(cx, qb_text_clean(cx, copy)); /* as the model's names are */
+    if (strlen(clean) > NAME_LIMIT) return bad_name(cx, strlen(clean));
+    ranges->item[ranges->n++] = (qb_named_range){.name = QB_MOVE(clean), .lo = lo, .hi = hi};
     return QB_OK;
 }
 

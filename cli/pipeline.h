@@ -117,6 +117,8 @@ bool qb_stage_numbers_folders(const qb_project *project, const qb_dataset *datas
 bool qb_stage_lacks_labels(const qb_project *project, const qb_dataset *dataset);
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out);
+/* Whether it can be asked for this: a precision, or an engine file or model that is there. */
+qb_status qb_stage_check_precision(qb_ctx *cx, const qb_project *project, const char *text);
 
 /* The same by several processes, each of which takes a part: *out is NULL in others than the first.
  */

@@ -68,7 +68,7 @@ static volatile sig_atomic_t is_done; /* main ends on its own */
 static void on_exit_of_library(void) {
     if (is_done) return;
     remove_temporary_files();
-    SAY("qbench: error: a library ended the program: out of memory\n");
+    SAY("qbench: error: a library ended the program: out of memory, or a plugin that exits\n");
     _exit(EXIT_FAILED);
 }
 

@@ -108,6 +108,21 @@ static qb_status read_optional_box(qb_json_reader *r, raw_object *o) {
     return read_box(r, o->object.box);
 }
 
+/* Keys that mean something: readers differ in which of two they take. */
+static const char *const keys_once[] = {
+    "id",        "image_id",  "category_id",  "score",         "area",  "iscrowd", "bbox",
+    "file_name", "keypoints", "segmentation", "num_keypoints", "width", "height",  "name"};
+
+/* *seen: those of the object so far, as bits. */
+static qb_status check_once(qb_json_reader *r, unsigned *seen) {
+    size_t k = 0;
+    while (k < sizeof keys_once / sizeof *keys_once && strcmp(r->key, keys_once[k]) != 0) k++;
+    if (k == sizeof keys_once / sizeof *keys_once) return QB_OK;
+    if (*seen & 1u << k) return qb_json_fail(r, "'%s' is there twice", r->key);
+    *seen |= 1u << k;
+    return QB_OK;
+}
+
 static qb_status read_member(qb_json_reader *r, raw_object *o) {
     if (strcmp(r->key, "image_id") == 0) {
         o->has_image = true;
@@ -138,11 +153,13 @@ static qb_status read_member(qb_json_reader *r, raw_object *o) {
 /* `missing` names the first thing that is not there. */
 static qb_status read_object(qb_json_reader *r, qb_coco_objects *to, raw_object *o) {
     bool more;
+    unsigned seen = 0;
     *o = (raw_object){.to = to};
     QB_TRY(qb_json_enter(r, QB_JSON_OBJECT));
     for (;;) {
         QB_TRY(qb_json_next(r, &more));
         if (!more) break;
+        QB_TRY(check_once(r, &seen));
         QB_TRY(read_member(r, o));
     }
     const char *missing = !o->has_image ? "image_id" : !o->has_category ? "category_id" : NULL;
@@ -228,10 +245,12 @@ static qb_status read_members(loader *l, const char *what, void *to, int64_t *id
                               qb_status (*member)(loader *l, void *to)) {
     qb_json_reader *r = &l->json;
     bool more, has_id = false;
+    unsigned seen = 0;
     QB_TRY(qb_json_enter(r, QB_JSON_OBJECT));
     for (;;) {
         QB_TRY(qb_json_next(r, &more));
         if (!more) return has_id ? QB_OK : qb_json_fail(r, "%s without id", what);
+        QB_TRY(check_once(r, &seen));
         const bool is_id = strcmp(r->key, "id") == 0;
         has_id = has_id || is_id;
         QB_TRY(is_id ? qb_json_read_integer(r, id) : member(l, to));
@@ -382,6 +401,7 @@ void qb_coco_objects_release(qb_coco_objects *objects) {
 void qb_coco_release(qb_coco *coco) {
     qb_coco_objects_release(&coco->objects);
     QB_FREE_ALL(coco->image, coco->category);
+    qb_index_release(&coco->by_name);
     qb_arena_free(coco->arena);
     *coco = (qb_coco){0};
 }

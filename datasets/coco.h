@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/index.h"
 #include "datasets/rle.h"
 
 #define QB_COCO_OBJECTS_MAX ((size_t)1 << 26)
@@ -57,6 +58,7 @@ typedef struct qb_coco {
     qb_coco_objects objects; /* of `annotations` */
     int64_t strays;          /* annotations of no image or no category */
     bool zero_id;            /* an annotation's id is 0 */
+    qb_index by_name;        /* of categories, where they are found by their names */
 } qb_coco;
 
 /* Reads ground truth. `images` and `categories` must be there and `annotations` may be left out. An

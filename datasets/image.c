@@ -36,8 +36,10 @@ static int32_t big_endian(const uint8_t *at, int bytes) {
 static bool jpeg_size(const uint8_t *data, size_t size, int32_t *width, int32_t *height) {
     for (size_t at = 2; at + 9 < size && data[at] == 0xff;) {
         const uint8_t marker = data[at + 1];
-        if (marker == 0xff) { /* filled up */
-            at++;
+        const bool alone =
+            marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7); /* without length */
+        if (marker == 0xff || alone) {                            /* filled up */
+            at += 1 + alone;
             continue;
         }
         if (marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 &&

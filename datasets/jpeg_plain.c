@@ -69,7 +69,7 @@ static bool segment(scan *s, int marker, const uint8_t *body, size_t n) {
     case DHP:
     case EXP:
     case TEM: return false;
-    default: return marker > SOF15;
+    default: return marker > EOI; /* below are markers without a length, and other frames */
     }
 }
 

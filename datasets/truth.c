@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 
 qb_status qb_truth_begin(qb_ctx *cx, qb_dataset *dataset) {
     QB_TRY_NEW(cx, dataset->truth = qb_alloc(cx, 1, sizeof *dataset->truth));
@@ -25,7 +26,8 @@ static qb_status grow(qb_ctx *cx, void *list, size_t n, size_t size) {
 
 qb_status qb_truth_add_category(qb_ctx *cx, qb_coco *t, const char *name) {
     QB_TRY(grow(cx, &t->category, (size_t)t->n_categories, sizeof *t->category));
-    const char *copy = QB_NEW(cx, qb_arena_strdup(cx, t->arena, name));
+    QB_FREED char *clean = QB_NEW(cx, qb_text_clean(cx, name));
+    const char *copy = QB_NEW(cx, qb_arena_strdup(cx, t->arena, clean));
     t->category[t->n_categories] = (qb_coco_category){t->n_categories, copy};
     t->n_categories++;
     return QB_OK;
@@ -74,18 +76,19 @@ qb_status qb_truth_add_object(qb_ctx *cx, qb_coco *t, int32_t category, const do
 
 /* ---- YOLO's labels --------------------------------------------------------------------------- */
 
-enum { NUMBERS_MAX = 4096 };
+enum { NUMBERS_MAX = 4096, LINE_BYTES = 1 << 20 };
 
-/* The numbers of a line; -1: something else stands there, or too many. */
-static int read_numbers(char *line, double *out) {
-    int n = 0;
-    for (char *at = line;; n++) {
+static qb_status read_numbers(qb_ctx *cx, char *line, double *out, int *n) {
+    *n = 0;
+    for (char *at = line;; ++*n) {
         char *end;
         at += strspn(at, " \t\r");
-        if (*at == '\0') return n;
-        if (n == NUMBERS_MAX) return -1;
-        out[n] = strtod(at, &end);
-        if (end == at || !isfinite(out[n])) return -1;
+        if (*at == '\0') return QB_OK;
+        if (*n == NUMBERS_MAX)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d numbers", NUMBERS_MAX);
+        out[*n] = strtod(at, &end);
+        if (end == at || !isfinite(out[*n]))
+            return qb_fail(cx, QB_STATUS_FORMAT, "expected numbers");
         at = end;
     }
 }
@@ -120,99 +123,36 @@ static qb_status add_line(qb_ctx *cx, const double *v, int n, int32_t n_classes,
     for (int k = 0; k < 4; k++)
         if (!(corner[k] > -1e3 && corner[k] < 1e3))
             return qb_fail(cx, QB_STATUS_FORMAT, "a box beyond the image: expected shares of it");
+    if (corner[2] < corner[0] || corner[3] < corner[1])
+        return qb_fail(cx, QB_STATUS_FORMAT, "a box of negative size");
     const double box[] = {corner[0] * image->width, corner[1] * image->height,
                           (corner[2] - corner[0]) * image->width,
                           (corner[3] - corner[1]) * image->height};
     return qb_truth_add_object(cx, truth, label, box, false);
 }
 
+static qb_status parse_line(qb_ctx *cx, const char *line, size_t length, double *number,
+                            int32_t n_classes, qb_coco *truth) {
+    int n;
+    if (length > LINE_BYTES)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "a line of more than %d bytes", LINE_BYTES);
+    if (memchr(line, '\0', length))
+        return qb_fail(cx, QB_STATUS_FORMAT, "expected text, got a zero byte");
+    QB_FREED char *copy = QB_NEW(cx, qb_format(cx, "%.*s", (int)length, line));
+    QB_TRY(read_numbers(cx, copy, number, &n));
+    return n > 0 ? add_line(cx, number, n, n_classes, truth) : QB_OK;
+}
+
 qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                int32_t n_classes, qb_coco *truth) {
     QB_FREED double *number = QB_NEW(cx, qb_alloc(cx, NUMBERS_MAX, sizeof *number));
-    qb_status status = QB_OK;
-    int line = 0;
-    for (size_t at = 0; at < n && status == QB_OK;) {
+    int line = 1;
+    for (size_t at = 0; at < n; line++) {
         const char *end = memchr(text + at, '\n', n - at);
         const size_t length = end ? (size_t)(end - text) - at : n - at;
-        char *copy = qb_format(cx, "%.*s", (int)(length < 1 << 20 ? length : 1 << 20), text + at);
-        if (!copy) status = cx->code;
-        line++;
+        QB_TRY_WRAP(cx, parse_line(cx, text + at, length, number, n_classes, truth), "%s:%d", name,
+                    line);
         at += length + 1;
-        const int found = copy ? read_numbers(copy, number) : 0;
-        if (memchr(text + at - length - 1, '\0', length))
-            status = qb_fail(cx, QB_STATUS_FORMAT, "expected text, got a zero byte");
-        else if (found < 0)
-            status = qb_fail(cx, QB_STATUS_FORMAT, "expected numbers");
-        else if (found > 0)
-            status = add_line(cx, number, found, n_classes, truth);
-        qb_free(copy);
-    }
-    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s:%d", name, line);
-}
-
-/* ---- VOC's annotations ----------------------------------------------------------------------- */
-
-typedef struct stretch {
-    const char *begin, *end;
-} stretch;
-
-/* What stands between <tag> and </tag>, the first one; false: there is none. */
-static bool between(const stretch *in, const char *tag, stretch *out) {
-    char open[32], close[32];
-    const int n = snprintf(open, sizeof open, "<%s>", tag);
-    const int m = snprintf(close, sizeof close, "</%s>", tag);
-    const char *from = memmem(in->begin, (size_t)(in->end - in->begin), open, (size_t)n);
-    if (!from) return false;
-    out->begin = from + n;
-    out->end = memmem(out->begin, (size_t)(in->end - out->begin), close, (size_t)m);
-    return out->end != NULL;
-}
-
-static bool number_between(const stretch *in, const char *tag, double *out) {
-    stretch text;
-    char copy[64], *end;
-    if (!between(in, tag, &text)) return false;
-    snprintf(copy, sizeof copy, "%.*s", (int)fmin((double)(text.end - text.begin), 63), text.begin);
-    *out = strtod(copy, &end);
-    return end != copy && isfinite(*out) && fabs(*out) < 1e9;
-}
-
-/* The category of a name, new ones at the end. Ids are ranks, so they stay in order. */
-static qb_status category_named(qb_ctx *cx, qb_coco *t, const stretch *name, int32_t *out) {
-    char text[128];
-    const char *begin = name->begin, *end = name->end;
-    while (begin < end && (unsigned char)*begin <= ' ') begin++;
-    while (end > begin && (unsigned char)end[-1] <= ' ') end--;
-    snprintf(text, sizeof text, "%.*s", (int)fmin((double)(end - begin), 127), begin);
-    for (*out = 0; *out < t->n_categories; ++*out)
-        if (strcmp(t->category[*out].name, text) == 0) return QB_OK;
-    return qb_truth_add_category(cx, t, text);
-}
-
-static qb_status add_voc_object(qb_ctx *cx, const stretch *object, qb_coco *truth) {
-    static const char *const corner[] = {"xmin", "ymin", "xmax", "ymax"};
-    stretch name, box;
-    double v[4], difficult = 0;
-    int32_t category;
-    if (!between(object, "name", &name) || !between(object, "bndbox", &box))
-        return qb_fail(cx, QB_STATUS_FORMAT, "an object without name or bndbox");
-    for (int k = 0; k < 4; k++)
-        if (!number_between(&box, corner[k], &v[k]))
-            return qb_fail(cx, QB_STATUS_FORMAT, "bndbox: expected a number for %s", corner[k]);
-    number_between(object, "difficult", &difficult);
-    QB_TRY(category_named(cx, truth, &name, &category));
-    const double own[] = {v[0] - 1, v[1] - 1, v[2] - v[0] + 1, v[3] - v[1] + 1};
-    return qb_truth_add_object(cx, truth, category, own, difficult != 0);
-}
-
-qb_status qb_voc_objects_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
-                               qb_coco *truth) {
-    stretch rest = {text, text + n}, object;
-    if (!memmem(text, n, "<annotation", 11))
-        return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected an <annotation>", name);
-    while (between(&rest, "object", &object)) {
-        QB_TRY_WRAP(cx, add_voc_object(cx, &object, truth), "%s", name);
-        rest.begin = object.end;
     }
     return QB_OK;
 }

@@ -6,7 +6,7 @@
 
 /* Gives the data set an empty ground truth, to be filled; ids count from 0. */
 qb_status qb_truth_begin(qb_ctx *cx, qb_dataset *dataset);
-/* A category; `name` is copied. */
+/* A category of this name, as it may be shown. */
 qb_status qb_truth_add_category(qb_ctx *cx, qb_coco *truth, const char *name);
 /* An image as it is. */
 qb_status qb_truth_put_image(qb_ctx *cx, qb_coco *truth, const qb_coco_image *image);
@@ -22,8 +22,8 @@ qb_status qb_truth_add_object(qb_ctx *cx, qb_coco *truth, int32_t category, cons
  * 0 where it is not known, then categories are added. */
 qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                int32_t n_classes, qb_coco *truth);
-/* The <object>s of an annotation as PASCAL VOC writes it, into the last image: name and bndbox,
- * with corners that count from 1; categories are added as they come. */
+/* datasets/voc_xml.c: the <object>s of an annotation as PASCAL VOC writes it, into the last image:
+ * name and bndbox, with corners that count from 1; categories are added as they come. */
 qb_status qb_voc_objects_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                qb_coco *truth);
 

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/index.h"
+
 typedef struct entry {
     qb_hash key;
     const void *data;
@@ -13,6 +15,7 @@ struct qb_compiled {
     entry *entry;
     int32_t n;
     size_t capacity;
+    qb_index index; /* of the entries by their keys */
 };
 
 qb_status qb_compiled_create(qb_ctx *cx, qb_compiled **out) {
@@ -24,11 +27,17 @@ qb_status qb_compiled_create(qb_ctx *cx, qb_compiled **out) {
 void qb_compiled_free(qb_compiled *c) {
     if (!c) return;
     for (int32_t i = 0; i < c->n; i++) qb_free(c->entry[i].own);
+    qb_index_release(&c->index);
     QB_FREE_ALL(c->entry, c);
 }
 
+/* Keys may come from a file, which could make all of their first bytes alike. */
+static uint32_t hash_of(qb_hash key) { return qb_index_hash(key.byte, sizeof key.byte); }
+
 static const entry *find(const qb_compiled *c, qb_hash key) {
-    for (int32_t i = 0; i < c->n; i++)
+    const uint32_t hash = hash_of(key);
+    int32_t i;
+    for (size_t at = 0; (i = qb_index_next(&c->index, hash, &at)) >= 0;)
         if (qb_hash_equal(c->entry[i].key, key)) return &c->entry[i];
     return NULL;
 }
@@ -43,6 +52,7 @@ qb_status qb_compiled_borrow(qb_ctx *cx, qb_compiled *c, qb_hash key, const void
                              size_t bytes) {
     if (find(c, key)) return QB_OK;
     QB_TRY(qb_grow(cx, &c->entry, &c->capacity, (size_t)c->n + 1, sizeof *c->entry));
+    QB_TRY(qb_index_add(cx, &c->index, hash_of(key), c->n));
     c->entry[c->n++] = (entry){.key = key, .data = data, .bytes = bytes};
     return QB_OK;
 }

@@ -414,6 +414,15 @@ out:
     return status;
 }
 
+/* Before what is written there is measured. */
+static qb_status check_files(qb_ctx *cx, const options *o) {
+    const char *const files[] = {o->save_engine, o->export_times, o->export_profile,
+                                 o->export_layers, o->export_output};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i]) QB_TRY(qb_file_can_write(cx, files[i]));
+    return QB_OK;
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_bench_devices devices = {0};
@@ -427,6 +436,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_bench_summary percents = {0};
     QB_GO(qb_trtexec_check(cx, &o->trtexec));
     QB_GO(qb_bench_percents(cx, o->percentile, &percents)); /* before the engine is built */
+    QB_GO(check_files(cx, o));
     QB_GO((o->load_engine ? load_engine : build_engine)(cx, o, model, &devices, &s));
     if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(s.built.engine);
     const bool ranges = o->load_engine || qb_engine_n_profiles(s.built.engine) > 0;

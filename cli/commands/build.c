@@ -1,7 +1,9 @@
 /* qbench build: MODEL.onnx (+ MODEL.calib.h5) -> MODEL.PRECISION.qbe. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/sign.h"
 #include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/out/steps.h"
@@ -89,6 +91,13 @@ static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, c
     return qb_json_out(cx, &o->common, root);
 }
 
+/* Found out before the engine is built: a file that should be signed is not left without. */
+static qb_status can_sign(qb_ctx *cx, const char *key, const char *path) {
+    QB_FREED char *to = QB_NEW(cx, qb_format(cx, "%s.sig", path));
+    QB_TRY(qb_sign_ready(cx, key));
+    return qb_file_can_write(cx, to);
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
@@ -107,10 +116,14 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_FREED char *path = QB_NEW(cx, o->save_engine ? qb_strdup(cx, o->save_engine)
                                                     : artifact(cx, &project, settings.precision));
     QB_TRY(qb_file_can_write(cx, path));
+    if (o->sign) QB_TRY(can_sign(cx, o->sign, path));
     project.spec.plan = o->plan;
     QB_TRY(qb_stage_build(cx, &project, &settings, &built));
     QB_TRY(qb_built_save(cx, &project, &settings, &built, path));
-    if (o->sign) QB_TRY(qb_engine_file_sign(cx, o->sign, path));
+    if (o->sign && qb_engine_file_sign(cx, o->sign, path) != QB_OK) {
+        remove(path); /* it was asked for with a signature */
+        return cx->code;
+    }
     return report(cx, o, built.engine, path);
 }
 

@@ -188,9 +188,7 @@ static qb_status run_gate(qb_ctx *cx, const options *o, const qb_opt_list *argum
     } else {
         QB_TRY(obtain(cx, o, v));
     }
-    if (!qb_gate_has_limit(&v->policy.limits))
-        return qb_fail(cx, QB_STATUS_USAGE,
-                       "gate: no limit: give --max-drop PCT or gate.max_drop in qbench.yaml");
+    QB_TRY(qb_gate_policy_has_limit(cx, &v->policy));
     return judge(cx, v);
 }
 

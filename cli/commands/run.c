@@ -5,6 +5,8 @@
 
 #include "base/log.h"
 #include "cli/out/json.h"
+#include "cli/pipeline.h"
+#include "cli/settings/gate_policy.h"
 #include "cli/settings/project.h"
 #include "cli/stages/flow.h"
 #include "graph/graph.h"
@@ -115,12 +117,27 @@ static qb_status do_stage(flow *f, const qb_flow_stage *s, bool *stale) {
     return status;
 }
 
+static bool has_gate(const flow *f) {
+    return f->project.config && qb_config_find(f->project.config, "gate");
+}
+
+/* What the last stages would refuse is refused before the first one runs. */
+static qb_status check_ahead(const flow *f) {
+    const qb_gate_flags none = {.limits = qb_gate_no_limits()};
+    QB_RELEASED(qb_gate_policy_release) qb_gate_policy policy = {.limits = none.limits};
+    for (int i = 0; i < f->precisions->n; i++)
+        QB_TRY(qb_stage_check_precision(f->cx, &f->project, f->precisions->item[i]));
+    if (!has_gate(f)) return QB_OK;
+    QB_TRY(qb_gate_policy_load(f->cx, &f->o->common, &none, &policy));
+    return qb_gate_policy_has_limit(f->cx, &policy);
+}
+
 static qb_status do_all(flow *f) {
     bool stale = false;
     for (size_t i = 0; i < QB_FLOW_STAGES; i++) {
         const qb_flow_stage *s = &qb_flow_stages[i];
         const bool gate = strcmp(s->command, "gate") == 0;
-        if (gate && !(f->project.config && qb_config_find(f->project.config, "gate"))) {
+        if (gate && !has_gate(f)) {
             note(f, s, "left out: " QB_CONFIG_NAME " has no gate section", NULL);
             continue;
         }
@@ -159,6 +176,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_status status = QB_OK;
     qb_hash model;
     QB_GO(qb_project_open(cx, &o->common, &o->project, true, &f.project));
+    QB_GO(check_ahead(&f));
     QB_GO(hash_model(&f, &model));
     QB_GO(qb_flow_open(cx, &f.project, model, arguments, &f.made));
     const int kept = divert(&o->common);

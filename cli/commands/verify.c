@@ -145,6 +145,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         status = qb_fail(cx, QB_STATUS_CHECK, "verify: %d of %d cases failed",
                          (int)count[QB_OUTCOME_FAILED],
                          (int)(count[0] + count[1] + count[QB_OUTCOME_UNSUPPORTED]));
+    else if (count[QB_OUTCOME_PASSED] == 0)
+        status = qb_fail(cx, QB_STATUS_CHECK, "verify: none of the cases is supported");
 out:
     qb_cases_free(cases, n);
     return status;

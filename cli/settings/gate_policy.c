@@ -160,6 +160,12 @@ qb_status qb_gate_policy_load(qb_ctx *cx, const qb_common *common, const qb_gate
     return status;
 }
 
+qb_status qb_gate_policy_has_limit(qb_ctx *cx, const qb_gate_policy *policy) {
+    if (qb_gate_has_limit(&policy->limits)) return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE,
+                   "gate: no limit: give --max-drop PCT or gate.max_drop in qbench.yaml");
+}
+
 void qb_gate_policy_release(qb_gate_policy *policy) {
     QB_FREE_ALL(policy->precision, policy->metric, policy->baseline_path);
     for (int32_t i = 0; i < policy->n_texts; i++) qb_free(policy->text[i]);

@@ -27,6 +27,8 @@ typedef struct qb_gate_policy {
 
 qb_status qb_gate_policy_load(qb_ctx *cx, const qb_common *common, const qb_gate_flags *flags,
                               qb_gate_policy *out);
+/* An error where it limits nothing. */
+qb_status qb_gate_policy_has_limit(qb_ctx *cx, const qb_gate_policy *policy);
 void qb_gate_policy_release(qb_gate_policy *policy);
 
 #endif

@@ -178,6 +178,17 @@ static qb_status refuse(qb_ctx *cx, const char *text, const qb_precision *precis
     return QB_OK;
 }
 
+/* Engine files and models are not looked into. */
+qb_status qb_stage_check_precision(qb_ctx *cx, const qb_project *project, const char *text) {
+    qb_precision precision = qb_stage_precision(project);
+    QB_RELEASED(qb_map_close) qb_map map = {0};
+    const char *where = qb_precision_where(text);
+    QB_FREED char *path = QB_NEW(cx, qb_format(cx, "%.*s", (int)(where - text), text));
+    return qb_precision_names_engine(path) || qb_has_suffix(path, ".onnx")
+               ? qb_map_open(cx, path, &map)
+               : qb_precision_parse(cx, text, &precision);
+}
+
 static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char *text,
                                qb_candidates *c) {
     qb_precision precision = qb_stage_precision(project);

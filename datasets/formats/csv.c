@@ -22,9 +22,10 @@ typedef struct table {
     qb_dataset *dataset;
     const qb_labels *labels;
     char separator;
-    int line, path, label; /* columns; label -1: none */
-    const char *suffix;    /* of the names, which lack it */
-    char **text;           /* [samples]: labels as they stand there */
+    int line;                 /* read so far */
+    int columns, path, label; /* of the first row; label -1: none */
+    const char *suffix;       /* of the names, which lack it */
+    char **text;              /* [samples]: labels as they stand there */
     size_t n, capacity;
 } table;
 
@@ -32,30 +33,43 @@ static bool csv_probe(const char *path) {
     return !qb_path_is_dir(path) && (qb_has_suffix(path, ".csv") || qb_has_suffix(path, ".tsv"));
 }
 
-/* Cuts the next line, which may span lines between quotes, into cells; false at the end. */
-static bool next_row(table *t, char **at, cells *out) {
-    char *from = *at, *to;
-    if (*from == '\0') return false;
+/* Between quotes, of which two stand for one: written to *to, lines and separators included. */
+static qb_status quoted_cell(table *t, char **at, char **to) {
+    const int line = t->line + 1;
+    for (++*at; **at != '"' || (*at)[1] == '"'; ++*at) {
+        if (**at == '\0')
+            return qb_fail(t->cx, QB_STATUS_FORMAT, "line %d: a quote without its end", line);
+        *at += **at == '"';
+        t->line += **at == '\n';
+        *(*to)++ = **at;
+    }
+    ++*at;
+    *at += **at == '\r' && ((*at)[1] == '\n' || (*at)[1] == '\0');
+    return **at == '\0' || **at == '\n' || **at == t->separator
+               ? QB_OK
+               : qb_fail(t->cx, QB_STATUS_FORMAT, "line %d: text behind a quote's end",
+                         t->line + 1);
+}
+
+/* Cuts the next line, which may span lines between quotes, into cells; not at the text's end. */
+static qb_status next_row(table *t, char **at, cells *out) {
     out->n = 0;
     for (bool more = true; more;) {
-        const bool quoted = *from == '"';
-        if (out->n < COLUMNS) out->cell[out->n++] = from;
-        for (to = from, from += quoted; *from != '\0'; from++) {
-            if (quoted && *from == '"' && from[1] != '"') break;
-            if (!quoted && (*from == t->separator || *from == '\n')) break;
-            if (quoted && *from == '"') from++; /* two stand for one */
-            t->line += *from == '\n';
-            *to++ = *from;
+        char *from = *at, *cell = from;
+        if (*from == '"') {
+            QB_TRY(quoted_cell(t, at, &cell));
+        } else {
+            while (**at != '\0' && **at != '\n' && **at != t->separator) ++*at;
+            cell = *at;
+            if (**at != t->separator && cell > from && cell[-1] == '\r') cell--;
         }
-        while (quoted && *from != '\0' && *from != t->separator && *from != '\n') from++;
-        more = *from == t->separator;
-        t->line += *from == '\n';
-        if (*from != '\0') from++;
-        if (!more && to > out->cell[out->n - 1] && to[-1] == '\r') to--;
-        *to = '\0';
+        more = **at == t->separator;
+        t->line += !more;
+        *at += **at != '\0';
+        *cell = '\0';
+        if (out->n < COLUMNS) out->cell[out->n++] = from;
     }
-    *at = from;
-    return true;
+    return QB_OK;
 }
 
 /* What separates: of the first line's the most frequent one. */
@@ -142,6 +156,10 @@ static qb_status add_row(table *t, const cells *row) {
     if (row->n <= t->path || row->n <= t->label)
         return qb_fail(t->cx, QB_STATUS_FORMAT, "line %d: %d fields, expected %d", t->line, row->n,
                        (t->path > t->label ? t->path : t->label) + 1);
+    for (int i = t->columns; i < row->n; i++)
+        if (row->cell[i][0] != '\0')
+            return qb_fail(t->cx, QB_STATUS_FORMAT, "line %d: %d fields, the first line has %d",
+                           t->line, row->n, t->columns);
     if (t->dataset->n == 0) QB_TRY(find_root(t, row->cell[t->path]));
     const char *name = QB_NEW(
         t->cx, qb_arena_format(t->cx, t->dataset->arena, "%s%s", row->cell[t->path], t->suffix));
@@ -191,23 +209,25 @@ static qb_status read_table(table *t, char *text) {
     cells row;
     bool head;
     t->separator = find_separator(text);
-    if (!next_row(t, &text, &row)) return QB_OK;
+    if (!*text) return QB_OK;
+    QB_TRY(next_row(t, &text, &row));
     QB_TRY(find_columns(t, &row, &head));
+    t->columns = row.n;
     if (!head) QB_TRY(add_row(t, &row));
-    while (next_row(t, &text, &row)) QB_TRY(add_row(t, &row));
+    while (*text) {
+        QB_TRY(next_row(t, &text, &row));
+        QB_TRY(add_row(t, &row));
+    }
     return set_labels(t);
 }
 
 static qb_status csv_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
     table t = {.cx = cx, .dataset = dataset, .labels = labels, .suffix = ""};
-    char *text;
-    size_t size;
-    QB_TRY(qb_file_read(cx, dataset->path, QB_TEXT_FILE_MAX, &text, &size));
+    QB_FREED char *text = NULL;
+    QB_TRY(qb_file_read_text(cx, dataset->path, QB_TEXT_FILE_MAX, &text));
     const qb_status status =
-        memchr(text, '\0', size)
-            ? qb_fail(cx, QB_STATUS_FORMAT, "not a text file: it has zero bytes")
-            : read_table(&t, strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text);
-    QB_FREE_ALL(t.text, text);
+        read_table(&t, strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text);
+    qb_free(t.text);
     return status;
 }
 

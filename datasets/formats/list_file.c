@@ -74,11 +74,8 @@ static qb_status add_lines(lines *l, char *text) {
 static qb_status list_file_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
     QB_TRY(qb_dataset_root_beside(cx, dataset));
     QB_FREED char *text = NULL;
-    size_t size;
-    QB_TRY(qb_file_read(cx, dataset->path, QB_TEXT_FILE_MAX, &text, &size));
+    QB_TRY(qb_file_read_text(cx, dataset->path, QB_TEXT_FILE_MAX, &text));
     lines l = {.cx = cx, .dataset = dataset, .labels = labels, .highest = -1};
-    if (memchr(text, '\0', size))
-        return qb_fail(cx, QB_STATUS_FORMAT, "not a text file: it has zero bytes");
     QB_TRY(add_lines(&l, strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text));
     dataset->has_labels = l.labelled;
     dataset->n_classes = labels ? labels->n : l.highest + 1;

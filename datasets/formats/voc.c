@@ -43,17 +43,15 @@ static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, char *text) {
 
 static qb_status voc_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
     (void)labels; /* objects have names of their own */
-    char list[PATH_BYTES], *text;
-    size_t n;
+    char list[PATH_BYTES];
     QB_TRY(qb_truth_begin(cx, dataset));
     dataset->root = qb_arena_format(cx, dataset->arena, "%s/JPEGImages", dataset->path);
     if (!dataset->root) return cx->code;
     if (snprintf(list, PATH_BYTES, "%s/ImageSets/Main/val.txt", dataset->path) < PATH_BYTES &&
         qb_path_exists(list)) {
-        QB_TRY(qb_file_read(cx, list, QB_TEXT_FILE_MAX, &text, &n));
-        const qb_status status = add_list(cx, dataset, text);
-        qb_free(text);
-        return status;
+        QB_FREED char *text = NULL;
+        QB_TRY(qb_file_read_text(cx, list, QB_TEXT_FILE_MAX, &text));
+        return add_list(cx, dataset, text);
     }
     QB_RELEASED(qb_names_release) qb_names names = {0};
     qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &names);

@@ -58,6 +58,11 @@ static qb_status add_names(qb_ctx *cx, const qb_config *config, qb_coco *truth) 
         if (!name) return qb_config_fail(cx, config, "names", "expected names");
         QB_TRY(qb_truth_add_category(cx, truth, name));
     }
+    int64_t n = truth->n_categories;
+    QB_TRY(qb_config_int(cx, config, "nc", &n));
+    if (truth->n_categories > 0 && n != truth->n_categories)
+        return qb_config_fail(cx, config, "nc", "%lld classes, but names has %d", (long long)n,
+                              (int)truth->n_categories);
     return QB_OK;
 }
 
@@ -109,8 +114,7 @@ static qb_status add_list(qb_ctx *cx, qb_dataset *dataset, const char *path) {
     const int32_t classes = dataset->truth->n_categories;
     char *rest = NULL;
     QB_FREED char *text = NULL;
-    size_t n;
-    QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &n));
+    QB_TRY(qb_file_read_text(cx, path, QB_TEXT_FILE_MAX, &text));
     for (char *line = strtok_r(text, "\r\n", &rest); line; line = strtok_r(NULL, "\r\n", &rest)) {
         if (strncmp(line, "./", 2) == 0) line += 2;
         const char *name = QB_NEW(cx, qb_arena_strdup(cx, dataset->arena, line));

@@ -50,8 +50,10 @@ qb_status qb_plan_create(qb_ctx *cx, const qb_build_spec *spec, int32_t n_inputs
 
 void qb_plan_free(qb_plan *plan) {
     if (!plan) return;
-    for (int32_t i = 0; i < QB_PROFILES_MAX; i++)
-        QB_FREE_ALL(plan->table[i].rows, plan->table[i].slots);
+    for (int32_t i = 0; i < QB_PROFILES_MAX; i++) {
+        qb_free(plan->table[i].rows);
+        qb_index_release(&plan->table[i].index);
+    }
     qb_arena_free(plan->arena);
     qb_free(plan);
 }
@@ -88,7 +90,7 @@ qb_status qb_plan_set_table(qb_ctx *cx, qb_plan *plan, int32_t index, const qb_p
     qb_plan_table *to = &plan->table[index];
     to->parts = from->parts;
     to->n_rows = 0;
-    qb_plan_index_clear(to);
+    qb_index_clear(&to->index);
     for (int32_t i = 0; i < from->n_rows; i++)
         QB_TRY(qb_plan_add(cx, plan, to, &from->rows[i], NULL));
     return QB_OK;

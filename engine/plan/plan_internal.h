@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "base/arena.h"
+#include "base/index.h"
 #include "base/strbuf.h"
 #include "engine/engine.h"
 
@@ -47,8 +48,7 @@ typedef struct qb_plan_table {
     int32_t n_rows;
     qb_plan_row *rows;
     size_t capacity;
-    int32_t *slots; /* [n_slots] index by these, see plan_index.c */
-    size_t n_slots, n_used;
+    qb_index index; /* of the rows, see plan_index.c */
 } qb_plan_table;
 
 typedef struct qb_plan {
@@ -87,8 +87,6 @@ int32_t qb_plan_find_copy(const qb_plan_table *table, const qb_plan_row *like);
 int32_t qb_plan_find_fused(const qb_plan_table *table, const char *value);
 /* Enters the last row of the table. */
 qb_status qb_plan_index_add(qb_ctx *cx, qb_plan_table *table);
-/* Forgets all rows. */
-void qb_plan_index_clear(qb_plan_table *table);
 
 /* engine/plan/plan_json.c: schema qbench.plan/1 (docs/formats/schema/plan.json). The same plan
  * gives the same text. `names`: [n_inputs] of the inputs. */

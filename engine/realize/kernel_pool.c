@@ -1,22 +1,23 @@
 /* Kernels that steps share. A problem is looked for by all that it says, as bytes. */
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/index.h"
 #include "base/strbuf.h"
 #include "engine/realize/lowering_internal.h"
 
 typedef struct entry {
-    size_t hash, size;
+    size_t size;
     const char *key; /* [size], in the arena */
     qb_kernel *kernel;
 } entry;
 
 typedef struct qb_kernel_pool {
     qb_arena *arena;
-    entry *slot; /* open addressing with linear probing, at most half full */
-    size_t n_slots, n;
-    qb_strbuf key; /* of what was looked for last */
-    size_t hash;
+    entry *entry;
+    size_t capacity;
+    qb_index index; /* of the entries by their keys */
+    qb_strbuf key;  /* of what was looked for last */
+    uint32_t hash;
 } qb_kernel_pool;
 
 /* ---- problems as bytes ----------------------------------------------------------------------- */
@@ -61,15 +62,14 @@ static qb_status open_pool(qb_lowering *b) {
     return qb_arena_create(b->cx, &pool->arena);
 }
 
-/* The slot of the key, or the empty one where it would be. */
-static entry *slot_of(const qb_kernel_pool *pool) {
-    const size_t mask = pool->n_slots - 1;
-    for (size_t i = pool->hash & mask;; i = (i + 1) & mask) {
-        entry *e = &pool->slot[i];
-        if (!e->kernel || (e->hash == pool->hash && e->size == pool->key.size &&
-                           memcmp(e->key, pool->key.data, e->size) == 0))
-            return e;
+static qb_kernel *find(const qb_kernel_pool *pool) {
+    int32_t i;
+    for (size_t at = 0; (i = qb_index_next(&pool->index, pool->hash, &at)) >= 0;) {
+        const entry *e = &pool->entry[i];
+        if (e->size == pool->key.size && memcmp(e->key, pool->key.data, e->size) == 0)
+            return e->kernel;
     }
+    return NULL;
 }
 
 qb_status qb_kernel_pool_find(qb_lowering *b, const qb_tactic *tactic, const qb_problem *problem,
@@ -81,43 +81,29 @@ qb_status qb_kernel_pool_find(qb_lowering *b, const qb_tactic *tactic, const qb_
     pool->key.size = 0;
     put_problem(&pool->key, tactic, problem, constant);
     if (pool->key.failed) return qb_fail(b->cx, QB_STATUS_NOMEM, "out of memory");
-    const qb_hash hash = qb_hash_bytes(pool->key.data, pool->key.size);
-    memcpy(&pool->hash, hash.byte, sizeof pool->hash);
-    const entry *e = pool->n_slots ? slot_of(pool) : NULL;
-    if (e && e->kernel) *out = qb_kernel_share(e->kernel);
-    return QB_OK;
-}
-
-static qb_status grow(qb_ctx *cx, qb_kernel_pool *pool) {
-    const size_t n = pool->n_slots ? pool->n_slots * 2 : 64;
-    entry *slot = QB_NEW(cx, qb_alloc(cx, n, sizeof *slot));
-    for (size_t i = 0; i < pool->n_slots; i++) {
-        if (!pool->slot[i].kernel) continue;
-        size_t at = pool->slot[i].hash & (n - 1);
-        while (slot[at].kernel) at = (at + 1) & (n - 1);
-        slot[at] = pool->slot[i];
-    }
-    qb_free(pool->slot);
-    pool->slot = slot;
-    pool->n_slots = n;
+    pool->hash = qb_index_hash(pool->key.data, pool->key.size);
+    qb_kernel *known = find(pool);
+    if (known) *out = qb_kernel_share(known);
     return QB_OK;
 }
 
 qb_status qb_kernel_pool_add(qb_lowering *b, qb_kernel *kernel) {
     if (kernel->tactic->device_memory || kernel->packed_bytes > 0) return QB_OK;
     qb_kernel_pool *pool = b->pool;
-    if (pool->n >= pool->n_slots / 2) QB_TRY(grow(b->cx, pool));
+    const int32_t n = pool->index.n;
+    QB_TRY(qb_grow(b->cx, &pool->entry, &pool->capacity, (size_t)n + 1, sizeof *pool->entry));
     char *key = QB_NEW(b->cx, qb_arena_pack(b->cx, pool->arena, pool->key.size, 1));
     memcpy(key, pool->key.data, pool->key.size);
-    *slot_of(pool) = (entry){pool->hash, pool->key.size, key, qb_kernel_share(kernel)};
-    pool->n++;
+    QB_TRY(qb_index_add(b->cx, &pool->index, pool->hash, n));
+    pool->entry[n] = (entry){pool->key.size, key, qb_kernel_share(kernel)};
     return QB_OK;
 }
 
 void qb_kernel_pool_free(qb_kernel_pool *pool) {
     if (!pool) return;
-    for (size_t i = 0; i < pool->n_slots; i++) qb_kernel_free(pool->slot[i].kernel);
+    for (int32_t i = 0; i < pool->index.n; i++) qb_kernel_free(pool->entry[i].kernel);
+    qb_index_release(&pool->index);
     qb_arena_free(pool->arena);
     qb_strbuf_release(&pool->key);
-    QB_FREE_ALL(pool->slot, pool);
+    QB_FREE_ALL(pool->entry, pool);
 }

@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/hash.h"
+#include "base/index.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 
@@ -16,10 +16,10 @@
 #define SECTION "device "
 #define COMPILED "compiled\t"
 #define FILE_LIMIT ((size_t)256 << 20)
+#define TIME_LIMIT 1e10 /* microseconds: three hours; three digits behind the point stay exact */
 
 typedef struct timing {
     const char *tactic, *problem;
-    qb_hash hash; /* of both */
     qb_timing value;
 } timing;
 
@@ -29,29 +29,21 @@ struct qb_timings {
     const char *others; /* other devices' sections, as they were */
     timing *entry;
     size_t n, capacity;
-    bool changed; /* since it was loaded */
+    qb_index index; /* of the entries by tactic and problem */
+    bool changed;   /* since it was loaded */
     qb_compiled *compiled;
     int32_t n_compiled; /* of them loaded */
 };
 
-static qb_hash hash_of(const char *tactic, const char *problem) {
-    char text[512];
-    size_t a = strlen(tactic), b = strlen(problem);
-    if (a + b + 1 > sizeof text) { /* long problems: the hash of the hashes */
-        qb_hash both[2] = {qb_hash_bytes(tactic, a), qb_hash_bytes(problem, b)};
-        return qb_hash_bytes(both, sizeof both);
-    }
-    memcpy(text, tactic, a);
-    text[a] = '\t';
-    memcpy(text + a + 1, problem, b);
-    return qb_hash_bytes(text, a + b + 1);
+static uint32_t hash_of(const char *tactic, const char *problem) {
+    return qb_index_hash(tactic, strlen(tactic)) ^ 31 * qb_index_hash(problem, strlen(problem));
 }
 
 static timing *find(const qb_timings *t, const char *tactic, const char *problem) {
-    qb_hash hash = hash_of(tactic, problem);
-    for (size_t i = 0; i < t->n; i++)
-        if (qb_hash_equal(t->entry[i].hash, hash) && strcmp(t->entry[i].tactic, tactic) == 0 &&
-            strcmp(t->entry[i].problem, problem) == 0)
+    const uint32_t hash = hash_of(tactic, problem);
+    int32_t i;
+    for (size_t at = 0; (i = qb_index_next(&t->index, hash, &at)) >= 0;)
+        if (strcmp(t->entry[i].tactic, tactic) == 0 && strcmp(t->entry[i].problem, problem) == 0)
             return &t->entry[i];
     return NULL;
 }
@@ -83,9 +75,9 @@ static qb_status append(qb_ctx *cx, qb_timings *timings, const char *tactic, con
         qb_grow(cx, &timings->entry, &timings->capacity, timings->n + 1, sizeof *timings->entry));
     timing added = {.tactic = qb_arena_strdup(cx, timings->arena, tactic),
                     .problem = qb_arena_strdup(cx, timings->arena, problem),
-                    .hash = hash_of(tactic, problem),
                     .value = value};
     if (!added.tactic || !added.problem) return cx->code;
+    QB_TRY(qb_index_add(cx, &timings->index, hash_of(tactic, problem), (int32_t)timings->n));
     timings->entry[timings->n++] = added;
     return QB_OK;
 }
@@ -127,7 +119,7 @@ static qb_status parse_entry(qb_ctx *cx, qb_timings *t, const char *name, int32_
     char *end = line;
     double microseconds = strcmp(line, "-") == 0 ? -1.0 : strtod(line, &end);
     bool taken = end != line;
-    if (taken ? *end || !isfinite(microseconds) || microseconds < 0 : strcmp(line, "-") != 0)
+    if (taken ? *end || !(microseconds >= 0 && microseconds < TIME_LIMIT) : strcmp(line, "-") != 0)
         return bad_line(cx, name, number, "microseconds or '-'");
     if (find(t, tactic, problem)) return QB_OK;
     value.seconds = taken ? rounded(microseconds * 1e-6) : -1.0;
@@ -216,11 +208,8 @@ qb_status qb_timings_parse(qb_ctx *cx, const char *name, const char *text, const
 qb_status qb_timings_load(qb_ctx *cx, const char *path, const char *device, qb_timings **out) {
     if (!path || !qb_path_exists(path)) return qb_timings_parse(cx, "", "", device, out);
     QB_FREED char *text = NULL;
-    size_t size;
-    QB_TRY(qb_file_read(cx, path, FILE_LIMIT, &text, &size));
-    return strlen(text) == size
-               ? qb_timings_parse(cx, path, text, device, out)
-               : qb_fail(cx, QB_STATUS_FORMAT, "%s: expected text, got a zero byte", path);
+    QB_TRY(qb_file_read_text(cx, path, FILE_LIMIT, &text));
+    return qb_timings_parse(cx, path, text, device, out);
 }
 
 /* What is no line of text stays out of the file. */
@@ -271,6 +260,7 @@ void qb_timings_free(qb_timings *timings) {
     if (!timings) return;
     qb_arena_free(timings->arena);
     qb_compiled_free(timings->compiled);
+    qb_index_release(&timings->index);
     QB_FREE_ALL(timings->entry, timings);
 }
 

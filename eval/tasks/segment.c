@@ -10,6 +10,7 @@
 #include "eval/task.h"
 
 enum { CLASSES_MAX = 254, IGNORED = 255, SMALL = 96 };
+#define PIXELS_MAX ((int64_t)1 << 32) /* of an image */
 
 /* Pixels of one class in one image, as one engine sees it. */
 typedef struct counts {
@@ -444,13 +445,14 @@ static qb_status segment_pack(qb_pack *part, int32_t n, const qb_task_data *data
         qb_pack *p = &part[i % n];
         qb_pack_bool(p, &s->seen[i]);
         qb_pack_bool(p, &s->counts_for[i]);
-        QB_PACK(p, s->all[i]);
+        qb_pack_number_of(p, &s->all[i], PIXELS_MAX);
         for (int32_t e = 0; s->seen[i] && e < data->n_engines; e++) {
             const int64_t slot = e * s->samples + i;
-            QB_PACK(p, s->same[slot]);
+            qb_pack_number_of(p, &s->same[slot], s->all[i]);
             if (!s->counts_for[i]) continue;
             pack_small(p, &s->small[slot]);
-            qb_pack_bytes(p, s->pixels + 2 * slot, 2 * sizeof *s->pixels);
+            qb_pack_number_of(p, &s->pixels[2 * slot], PIXELS_MAX);
+            qb_pack_number_of(p, &s->pixels[2 * slot + 1], s->pixels[2 * slot]);
             qb_pack_bytes(p, s->count + slot * s->classes, (size_t)s->classes * sizeof *s->count);
         }
         QB_TRY(p->status);

@@ -9,6 +9,7 @@
 #include "kernels/ref.h"
 
 enum { VOCABULARY_LEAST = 256, IGNORED = -1 };
+#define PLACES_MAX ((int64_t)1 << 32) /* of a sequence */
 
 /* Of a sequence, as one engine answers it. */
 typedef struct counts {
@@ -201,16 +202,22 @@ static qb_status tokens_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
     return status;
 }
 
+static void pack_counts(qb_pack *p, counts *c, int64_t places, int64_t told) {
+    qb_pack_number_of(p, &c->right, told);
+    qb_pack_number_of(p, &c->same, places);
+    QB_PACK(p, c->nats);
+}
+
 static qb_status tokens_pack(qb_pack *part, int32_t n, const qb_task_data *data, void **opened) {
     if (part->reads) QB_TRY(create_state(part->cx, data, (state **)opened));
     state *s = *opened;
     for (int64_t i = 0; i < s->samples; i++) {
         qb_pack *p = &part[i % n];
         qb_pack_bool(p, &s->seen[i]);
-        QB_PACK(p, s->places[i]);
-        QB_PACK(p, s->told[i]);
+        qb_pack_number_of(p, &s->places[i], PLACES_MAX);
+        qb_pack_number_of(p, &s->told[i], s->places[i]);
         for (int32_t e = 0; s->seen[i] && e < data->n_engines; e++)
-            QB_PACK(p, s->count[e * s->samples + i]);
+            pack_counts(p, &s->count[e * s->samples + i], s->places[i], s->told[i]);
         QB_TRY(p->status);
     }
     return QB_OK;

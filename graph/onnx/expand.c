@@ -106,7 +106,7 @@ void qb_frame_release(qb_frame *f) {
 static qb_status emit(qb_expander *e, const Onnx__NodeProto *proto, qb_onnx_imports imports) {
     QB_TRY(qb_grow(e->cx, &e->node, &e->capacity, e->n + 1, sizeof *e->node));
     e->node[e->n++] = (qb_onnx_source){proto, imports};
-    for (size_t i = 0; i < proto->n_output && proto->op_type; i++)
+    for (size_t i = 0; i < proto->n_output; i++)
         if (*proto->output[i] && qb_names_find(&e->known, proto->output[i]) < 0)
             QB_TRY(qb_names_put(e->cx, e->arena, &e->known, proto->output[i], (int32_t)(e->n - 1)));
     return QB_OK;
@@ -369,6 +369,17 @@ static bool is_built_in(const qb_expander *e, const Onnx__NodeProto *node) {
     return op && (op->of_plugin || !*domain);
 }
 
+static qb_status index_functions(qb_expander *e) {
+    const Onnx__ModelProto *model = e->reader->model;
+    for (size_t i = 0; i < model->n_functions; i++) {
+        const char *name = model->functions[i]->name;
+        if (name)
+            QB_TRY(
+                qb_index_add(e->cx, &e->functions, qb_index_hash(name, strlen(name)), (int32_t)i));
+    }
+    return QB_OK;
+}
+
 /* *out is NULL where the node calls none. */
 static qb_status function_of(const qb_expander *e, const Onnx__NodeProto *node,
                              const Onnx__FunctionProto **out) {
@@ -376,10 +387,11 @@ static qb_status function_of(const qb_expander *e, const Onnx__NodeProto *node,
     const char *domain = qb_onnx_domain(node->domain);
     *out = NULL;
     if (model->n_functions == 0 || is_built_in(e, node)) return QB_OK;
-    for (size_t i = 0; i < model->n_functions; i++) {
+    const uint32_t hash = qb_index_hash(node->op_type, strlen(node->op_type));
+    int32_t i;
+    for (size_t at = 0; (i = qb_index_next(&e->functions, hash, &at)) >= 0;) {
         const Onnx__FunctionProto *f = model->functions[i];
-        if (!f->name || strcmp(f->name, node->op_type) != 0 ||
-            strcmp(qb_onnx_domain(f->domain), domain) != 0 ||
+        if (strcmp(f->name, node->op_type) != 0 || strcmp(qb_onnx_domain(f->domain), domain) != 0 ||
             !same_text(f->overload, node->overload))
             continue;
         if (*out)
@@ -508,7 +520,7 @@ static qb_status emit_plain(qb_expander *e, qb_frame *f, const Onnx__NodeProto *
 
 static qb_status expand_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node) {
     bool done = false;
-    if (!node->op_type) return emit(e, node, f->imports); /* refused when it is read */
+    if (!*node->op_type) return emit(e, node, f->imports); /* refused when it is read */
     const Onnx__FunctionProto *function;
     QB_TRY(function_of(e, node, &function));
     const bool standard = !*qb_onnx_domain(node->domain);
@@ -543,9 +555,11 @@ qb_status qb_onnx_expand(qb_ctx *cx, qb_onnx_reader *reader) {
     qb_expander e = {.cx = cx, .reader = reader, .arena = reader->graph->arena};
     qb_frame f = {.imports = qb_onnx_model_imports(reader->model)};
     qb_status status = make_own_imports(&e);
+    if (status == QB_OK) status = index_functions(&e);
     if (status == QB_OK)
         status = qb_expand_nodes(&e, &f, reader->proto->n_node, reader->proto->node);
     qb_frame_release(&f);
+    qb_index_release(&e.functions);
     reader->node = e.node; /* freed with the reader, also on failure */
     reader->n_nodes = e.n;
     return status;

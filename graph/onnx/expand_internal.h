@@ -2,6 +2,7 @@
 #ifndef QB_ONNX_EXPAND_INTERNAL_H
 #define QB_ONNX_EXPAND_INTERNAL_H
 
+#include "base/index.h"
 #include "onnx_internal.h"
 
 enum { QB_ONNX_TYPE_S64 = 7, QB_ONNX_TYPE_BOOL = 9 }; /* TensorProto.DataType */
@@ -26,6 +27,7 @@ typedef struct qb_expander {
     qb_onnx_reader *reader;
     qb_arena *arena;
     qb_onnx_imports own_imports; /* of nodes that are made here */
+    qb_index functions;          /* of the model, by their names */
     qb_onnx_source *node;
     size_t n, capacity, serial;
     qb_names known;   /* outputs of nodes; number: index in `node` */

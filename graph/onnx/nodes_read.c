@@ -290,8 +290,7 @@ static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
 static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     const Onnx__NodeProto *proto = reader->node[index].proto;
     qb_graph *graph = reader->graph;
-    if (!proto->op_type || !*proto->op_type)
-        return qb_fail(cx, QB_STATUS_FORMAT, "a node without an operator");
+    if (!*proto->op_type) return qb_fail(cx, QB_STATUS_FORMAT, "a node without an operator");
     if (!*domain_of(proto) && strcmp(proto->op_type, "Constant") == 0) {
         qb_status status = read_constant(cx, reader, proto);
         if (status != QB_STATUS_UNSUPPORTED) return status;

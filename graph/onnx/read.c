@@ -61,26 +61,53 @@ out:
     return status;
 }
 
+/* Each node looks for its domain among them. */
+enum { IMPORTS_MAX = 256 };
+
+/* Two versions of one domain contradict each other. */
+static qb_status check_imports(qb_ctx *cx, qb_onnx_imports imports) {
+    if (imports.n > IMPORTS_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%zu opsets are imported, at most %d", imports.n,
+                       IMPORTS_MAX);
+    for (size_t i = 0; i < imports.n; i++) {
+        const int64_t version = imports.import[i]->version;
+        const char *domain = qb_onnx_domain(imports.import[i]->domain);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(qb_onnx_domain(imports.import[k]->domain), domain) == 0 &&
+                imports.import[k]->version != version)
+                return qb_fail(cx, QB_STATUS_FORMAT,
+                               "opset of domain '%.80s': version %lld and %lld", domain,
+                               (long long)imports.import[k]->version, (long long)version);
+    }
+    return QB_OK;
+}
+
+static qb_status check_functions(qb_ctx *cx, const Onnx__ModelProto *model) {
+    for (size_t i = 0; i < model->n_functions; i++) {
+        const Onnx__FunctionProto *f = model->functions[i];
+        QB_TRY_WRAP(cx, check_imports(cx, (qb_onnx_imports){f->n_opset_import, f->opset_import}),
+                    "function '%.60s'", qb_onnx_text(f->name));
+    }
+    return QB_OK;
+}
+
 static qb_status check_versions(qb_ctx *cx, const Onnx__ModelProto *model, int32_t *opset) {
     if (model->ir_version < QB_ONNX_IR_OLDEST)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "IR version: expected at least %d, got %lld",
                        QB_ONNX_IR_OLDEST, (long long)model->ir_version);
+    const qb_onnx_imports imports = qb_onnx_model_imports(model);
     bool found = false;
-    for (size_t i = 0; i < model->n_opset_import; i++) {
-        const Onnx__OperatorSetIdProto *import = model->opset_import[i];
-        if (import->version < 1 || import->version > INT32_MAX)
-            return qb_fail(cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld",
-                           qb_onnx_text(import->domain), (long long)import->version);
-        const char *domain = qb_onnx_text(import->domain);
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(qb_onnx_text(model->opset_import[k]->domain), domain) == 0 &&
-                model->opset_import[k]->version != import->version)
-                return qb_fail(
-                    cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld and %lld", domain,
-                    (long long)model->opset_import[k]->version, (long long)import->version);
-        found = found || !*domain || strcmp(domain, "ai.onnx") == 0;
+    QB_TRY(check_imports(cx, imports));
+    QB_TRY(check_functions(cx, model));
+    for (size_t i = 0; i < imports.n; i++) {
+        const int64_t version = imports.import[i]->version;
+        const char *domain = qb_onnx_domain(imports.import[i]->domain);
+        if (version < 1 || version > INT32_MAX)
+            return qb_fail(cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld", domain,
+                           (long long)version);
+        found = found || !*domain;
     }
-    int64_t version = qb_onnx_domain_version(qb_onnx_model_imports(model), "");
+    const int64_t version = qb_onnx_domain_version(imports, "");
     if (!found)
         return qb_fail(cx, QB_STATUS_FORMAT, "the model imports no opset of the default domain");
     if (version < QB_ONNX_OPSET_OLDEST)

@@ -84,6 +84,8 @@ qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tens
     const Onnx__TensorProto *proto = tensor->proto;
     tensor->dtype = qb_dtype_from_onnx(proto->data_type);
     tensor->bits = bits_of(proto->data_type, &tensor->dtype);
+    if (tensor->dtype == QB_DTYPE_NONE && proto->data_type == 0)
+        return qb_fail(cx, QB_STATUS_FORMAT, "a tensor without the type of its elements");
     if (tensor->dtype == QB_DTYPE_NONE)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "element type %d is not supported",
                        proto->data_type);

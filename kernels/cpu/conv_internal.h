@@ -86,18 +86,6 @@ extern const qb_conv_arch qb_conv_s16_avx512, qb_conv_s16_avx2; /* tiles of wino
  * weight. */
 const qb_conv_arch *qb_conv_best(const qb_problem *p);
 
-/* What a file for another processor defines instead of its tactic's functions. */
-#define QB_CPU_ABSENT                                                                              \
-    static bool supports(const qb_problem *p, const bool *constant) {                              \
-        (void)p, (void)constant;                                                                   \
-        return false;                                                                              \
-    }                                                                                              \
-    static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,              \
-                            const bool *constant, int threads, qb_kernel **out) {                  \
-        (void)p, (void)constant, (void)threads, (void)out;                                         \
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this processor", tactic->name);     \
-    }
-
 /* `data`: F32, BF16 (constants in f32, residual and result in either) or S8 (quantized values). */
 /* `wide`: with any quantized weight (qb_cpu_is_weight), which a product always takes. */
 bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data, bool wide);

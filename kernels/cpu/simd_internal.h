@@ -64,6 +64,18 @@
                                           .create = create,                                        \
                                           .exactness = __VA_ARGS__};
 
+/* What a file for another processor defines instead of its tactic's functions. */
+#define QB_CPU_ABSENT                                                                              \
+    static bool supports(const qb_problem *p, const bool *constant) {                              \
+        (void)p, (void)constant;                                                                   \
+        return false;                                                                              \
+    }                                                                                              \
+    static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,              \
+                            const bool *constant, int threads, qb_kernel **out) {                  \
+        (void)p, (void)constant, (void)threads, (void)out;                                         \
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this processor", tactic->name);     \
+    }
+
 #if QB_X86
 #include <immintrin.h>
 

@@ -5,10 +5,19 @@
 
 #include "reports/figure_internal.h"
 
+static bool is_point(const qb_run_step *s) { return s->flops > 0 && s->bytes > 0 && s->ms > 0; }
+
+static bool has_points(const qb_run *run) {
+    for (int32_t r = 0; r < run->n_rows; r++)
+        for (int32_t i = 0; i < run->row[r].n_steps; i++)
+            if (is_point(&run->row[r].step[i])) return true;
+    return false;
+}
+
 static bool applies(const qb_run *run) {
     const qb_ceilings *c = &run->ceilings;
     return c->f32_gops > 0 && c->s8_gops > 0 && c->memory_gbs > 0 && c->f32_gops < 1e9 &&
-           c->s8_gops < 1e9 && c->memory_gbs < 1e9 && run->row[0].n_steps > 0;
+           c->s8_gops < 1e9 && c->memory_gbs < 1e9 && has_points(run);
 }
 
 static bool is_integer(const qb_run_step *step) {
@@ -26,7 +35,7 @@ qb_ceilings qb_report_roof(const qb_run *run) {
     for (int32_t r = 0; r < run->n_rows; r++)
         for (int32_t i = 0; i < run->row[r].n_steps; i++) {
             const qb_run_step *s = &run->row[r].step[i];
-            if (!(s->flops > 0 && s->bytes > 0 && s->ms > 0)) continue;
+            if (!is_point(s)) continue;
             raise_to(is_integer(s) ? &c.s8_gops : &c.f32_gops, s->flops / s->ms * 1e-6);
             raise_to(&c.memory_gbs, s->bytes / s->ms * 1e-6);
         }
@@ -39,7 +48,7 @@ static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     for (int32_t r = 0; r < run->n_rows; r++)
         for (int32_t i = 0; i < run->row[r].n_steps; i++) {
             const qb_run_step *s = &run->row[r].step[i];
-            if (!(s->flops > 0 && s->bytes > 0 && s->ms > 0)) continue;
+            if (!is_point(s)) continue;
             const double gops = s->flops / s->ms * 1e-6;
             qb_tsv_name(stream, run->row[r].precision);
             fputc('\t', stream);
@@ -63,8 +72,7 @@ static double least_of(const qb_run *run) {
     for (int32_t r = 0; r < run->n_rows; r++)
         for (int32_t i = 0; i < run->row[r].n_steps; i++) {
             const qb_run_step *s = &run->row[r].step[i];
-            if (s->flops > 0 && s->bytes > 0 && s->ms > 0)
-                least = fmin(least, s->flops / s->ms * 1e-6);
+            if (is_point(s)) least = fmin(least, s->flops / s->ms * 1e-6);
         }
     return fmax(least, floor);
 }

@@ -13,8 +13,6 @@ static int32_t integer_row(const qb_run *run) {
     return -1;
 }
 
-static bool applies(const qb_run *run) { return run->row[0].n_steps > 0 && integer_row(run) > 0; }
-
 static bool is_layer(const qb_run_step *step) { return step->flops > 0 && step->ms > 0; }
 
 static int32_t shown(const qb_run *run) {
@@ -22,6 +20,8 @@ static int32_t shown(const qb_run *run) {
     for (int32_t i = 0; i < run->row[0].n_steps; i++) n += is_layer(&run->row[0].step[i]);
     return n < STEPS_MAX ? n : STEPS_MAX;
 }
+
+static bool applies(const qb_run *run) { return shown(run) > 0 && integer_row(run) > 0; }
 
 static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     (void)cx;

@@ -59,7 +59,7 @@ unchanged 'unwritable folders'
 # A disk that is really full.
 mkdir "$work/disk"
 if mount -t tmpfs -o size=48k none "$work/disk" 2>/dev/null; then
-    trap 'cd /; umount "$work/disk"; rm -rf "$work"' EXIT
+    trap 'cd /; umount "$work/disk" 2>/dev/null; rm -rf "$work"' EXIT
     expect 1 "$QBENCH" calibrate -o "$work/disk"
     complains 'No space left'
     expect 1 "$QBENCH" report -o "$work/disk"
@@ -67,5 +67,13 @@ if mount -t tmpfs -o size=48k none "$work/disk" 2>/dev/null; then
     checks=$((checks + 1))
     odd=$(find "$work/disk" -name '*.tmp*' -o -name '*.h5' -o -name '*.png' -size 0 | head -3)
     [ -z "$odd" ] || fail "left over: $odd"
+    # Room for an engine file, none for its signature: no file is left without.
+    umount "$work/disk"
+    if openssl genpkey -algorithm ed25519 -out "$work/key.pem" 2>/dev/null &&
+        mount -t tmpfs -o size=4m,nr_inodes=2 none "$work/disk"; then
+        expect 1 "$QBENCH" build model.onnx --precision fp32 -o "$work/disk/net.qbe" --sign "$work/key.pem"
+        complains 'net.qbe.sig: No space left|built without OpenSSL'
+        absent "$work/disk/net.qbe"
+    fi
 fi
 done_testing

@@ -22,6 +22,24 @@ complains "expected text, html, pdf, md, json or tsv, got 'docx'"
 expect 1 "$QBENCH" report nowhere.json --format html
 absent report.html
 
+# Records of steps that did nothing, or took no time: their figures are left out.
+if command -v gnuplot >/dev/null; then
+    for edit in 's["flops"] = 0' 's["ms"] = 0' 's["bytes"] = 0'; do
+        python3 - "$edit" <<'PY' || fail 'a record'
+import json, sys
+record = json.load(open("compare.json"))
+for row in record["rows"]:
+    for s in row.get("steps") or []:
+        exec(sys.argv[1])
+json.dump(record, open("idle.json", "w"))
+PY
+        expect 0 "$QBENCH" report idle.json --format html -o idle
+        [ -s idle/report.html ] || fail "no page: $edit"
+        absent idle/figures/roofline.png
+        rm -r idle
+    done
+fi
+
 # Without gnuplot the page comes without figures, and says so; without Chromium there is no PDF.
 mkdir empty
 PATH=$work/empty expect 0 "$QBENCH" report -o bare.html

@@ -33,6 +33,13 @@ expect 0 "$QBENCH" verify wrong --atol 100
 cp -r "$cases/test_add" cut && rm cut/test_data_set_0/output_0.pb
 expect 3 "$QBENCH" verify cut
 says 'output_0.pb'
+# A file that somebody emptied holds a tensor of no type, which is no type that is not supported.
+: >cut/test_data_set_0/output_0.pb
+expect 3 "$QBENCH" verify cut
+says '^failed +cut +.*output_0.pb: a tensor without the type of its elements'
+# Nothing but what is not supported is no success.
+expect 3 "$QBENCH" verify "$cases/test_not_2d"
+complains 'verify: none of the cases is supported'
 expect 1 "$QBENCH" verify nowhere
 complains 'nowhere'
 mkdir empty

@@ -46,6 +46,7 @@ static void show(qb_ctx *cx, const qb_run *run) {
     qb_report_tsv(stream, run);
     if (qb_report_html(cx, run, NULL, NULL, stream) != QB_OK) abort();
     for (const qb_figure *const *f = qb_figures; *f; f++) {
+        if ((*f)->applies && !(*f)->applies(run)) continue;
         if ((*f)->data(cx, run, stream) != QB_OK) abort();
         if ((*f)->script(cx, run, "x.tsv", stream) != QB_OK) abort();
     }

@@ -365,6 +365,9 @@ def models():
     yield "external", external
     yield "branches", branches_model()
     yield "suppression", suppression_model()
+    nameless = suppression_model()
+    next(n for n in nameless.graph.node if n.op_type == "If").attribute[0].g.node[0].ClearField("op_type")
+    yield "branch_without_operator", nameless
     yield "loop", loop_model()
     yield "nested_loops", nested_loops_model()
     yield "nested_calls", nested_calls_model()

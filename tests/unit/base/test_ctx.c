@@ -60,20 +60,29 @@ static void message_may_quote_itself(void **state) {
     assert_string_equal(cx->message, "outer (inner)");
 }
 
+/* The middle is left out: the beginning has the name, the end the reason. */
 static void long_messages_are_cut_visibly(void **state) {
     qb_ctx *cx = *state;
-    char text[2 * QB_MESSAGE_MAX];
+    char text[4 * QB_MESSAGE_MAX];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
-    qb_fail(cx, QB_STATUS_IO, "%s", text);
+    qb_fail(cx, QB_STATUS_IO, "--list %s: the reason", text);
     assert_int_equal(strlen(cx->message), QB_MESSAGE_MAX - 1);
-    assert_string_equal(cx->message + QB_MESSAGE_MAX - 4, "...");
+    assert_memory_equal(cx->message, "--list xxx", 10);
+    assert_message(cx, "x ... x");
+    assert_string_equal(cx->message + QB_MESSAGE_MAX - 15, "xx: the reason");
     qb_wrap(cx, "prefix");
     assert_int_equal(strlen(cx->message), QB_MESSAGE_MAX - 1);
-    assert_memory_equal(cx->message, "prefix: xxx", 11);
-    assert_string_equal(cx->message + QB_MESSAGE_MAX - 4, "...");
+    assert_memory_equal(cx->message, "prefix: --list xxx", 18);
+    assert_message(cx, "x ... x");
+    assert_string_equal(cx->message + QB_MESSAGE_MAX - 15, "xx: the reason");
     qb_wrap(cx, "%s", text);
     assert_int_equal(strlen(cx->message), QB_MESSAGE_MAX - 1);
+    assert_string_equal(cx->message + QB_MESSAGE_MAX - 15, "xx: the reason");
+    qb_ctx_clear(cx);
+    errno = ENOENT;
+    qb_fail_errno(cx, "open %s", text);
+    assert_string_equal(cx->message + QB_MESSAGE_MAX - 30, "xxx: No such file or directory" + 1);
 }
 
 /* A message that exactly fits stays as it is. */

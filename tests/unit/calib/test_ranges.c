@@ -105,6 +105,33 @@ static void what_is_written_reads_back(void **state) {
     }
 }
 
+/* As the model's names are, and no longer than what is read again. */
+static void names_are_clean(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    const qb_calib_format *format, *json;
+    qb_ranges r, again;
+    qb_strbuf text = {0};
+    char cache[400] = "TRT-8601-MinMaxCalibration\n\x1b[31mx: 3c010a14\n";
+    assert_ok(&cx, qb_calib_format_find(&cx, "trt", &format));
+    assert_ok(&cx, qb_calib_format_find(&cx, "ort-json", &json));
+    assert_ok(&cx, qb_ranges_parse(&cx, "t", cache, strlen(cache), &format, &r));
+    assert_string_equal(r.item[0].name, "\\x1b[31mx");
+    assert_ok(&cx, json->write(&cx, &r, NULL, &text));
+    assert_ok(&cx, qb_ranges_parse(&cx, "again", text.data, text.size, &json, &again));
+    assert_string_equal(again.item[0].name, r.item[0].name);
+    qb_strbuf_release(&text);
+    qb_ranges_release(&again);
+    qb_ranges_release(&r);
+    char *at = strchr(cache, '\n') + 1;
+    memset(at, 0x18, 300);
+    strcpy(at + 300, ": 3c010a14\n");
+    assert_fails(&cx, qb_ranges_parse(&cx, "t", cache, strlen(cache), &format, &r),
+                 QB_STATUS_FORMAT);
+    assert_message(&cx, "a name of 1200 bytes, expected 1 to 1024");
+}
+
 static void the_scale_of_a_tensorrt_cache(void **state) {
     (void)state;
     qb_ctx cx;
@@ -392,6 +419,7 @@ static void names_that_do_not_fit_are_listed(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(files_of_other_tools),
     cmocka_unit_test(what_is_written_reads_back),
+    cmocka_unit_test(names_are_clean),
     cmocka_unit_test(the_scale_of_a_tensorrt_cache),
     cmocka_unit_test(what_is_wrong_is_said_with_its_place),
     cmocka_unit_test(flatbuffers_that_lie),

@@ -7,6 +7,8 @@
 
 #include "base/file.h"
 #include "datasets/dataset.h"
+#include "datasets/datasets_internal.h"
+#include "datasets/decoder.h"
 #include "fixture.h"
 #include "pillow_decode.h"
 
@@ -28,6 +30,30 @@ static void jpeg_equals_pillow(void **state) {
     check_pixels(jpeg_420, sizeof jpeg_420, 18, 10, 3, jpeg_420_pixels);
     check_pixels(jpeg_progressive, sizeof jpeg_progressive, 18, 10, 3, jpeg_progressive_pixels);
     check_pixels(jpeg_cmyk, sizeof jpeg_cmyk, 12, 8, 3, jpeg_cmyk_pixels);
+}
+
+/* Fill bytes and markers without a length may stand before each segment of the header. */
+static void a_headers_size_is_that_of_the_pixels(void **state) {
+    (void)state;
+    static const uint8_t between[][2] = {
+        {0xff, 0xff}, {0xff, 0x01}, {0xff, 0xd0}, {0xff, 0xd1}, {0xff, 0xd7}};
+    uint8_t copy[sizeof jpeg_420 + 2];
+    size_t places = 0;
+    for (size_t at = 2; jpeg_420[at + 1] != 0xda;
+         at += 2 + jpeg_420[at + 2] * 256u + jpeg_420[at + 3])
+        for (size_t k = 0; k < sizeof between / sizeof *between; k++, places++) {
+            int32_t width, height;
+            qb_jpeg_job job;
+            memcpy(copy, jpeg_420, at);
+            memcpy(copy + at, between[k], 2);
+            memcpy(copy + at + 2, jpeg_420 + at, sizeof jpeg_420 - at);
+            check_pixels(copy, sizeof copy, 18, 10, 3, jpeg_420_pixels);
+            assert_true(qb_image_size(copy, sizeof copy, &width, &height));
+            assert_int_equal(width, 18);
+            assert_int_equal(height, 10);
+            assert_false(qb_jpeg_plain(copy, sizeof copy, &job));
+        }
+    assert_in_range(places, 20, 100);
 }
 
 static void grey_jpeg_keeps_one_channel(void **state) {
@@ -336,6 +362,7 @@ static void every_failed_allocation_is_reported(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(jpeg_equals_pillow),
+    cmocka_unit_test(a_headers_size_is_that_of_the_pixels),
     cmocka_unit_test(grey_jpeg_keeps_one_channel),
     cmocka_unit_test(inks_become_light_with_and_without_adobes_marker),
     cmocka_unit_test(png_grey_of_every_depth_is_8_bit_grey),

@@ -1,8 +1,11 @@
 /* The timing cache: entries come back from the file, other devices' sections stay, damage is named.
  */
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "engine/timings.h"
 #include "qb_test.h"
 
@@ -122,7 +125,8 @@ static void damage_is_named_with_its_line(void **state) {
         {"qbench timings 1\ndevice " HERE "\nnan\ta\tb\n", "line 3: expected microseconds or '-'"},
         {"qbench timings 1\ndevice " HERE "\ncompiled\t12\tx\n", "line 3: expected a hash, a tab"},
         {"qbench timings 1\ndevice " HERE "\ncompiled\t\n", "line 3: expected a hash, a tab"},
-        {"qbench timings 1\ndevice " HERE "\n1e999\ta\tb\n", "line 3: expected microseconds"}};
+        {"qbench timings 1\ndevice " HERE "\n1e999\ta\tb\n", "line 3: expected microseconds"},
+        {"qbench timings 1\ndevice " HERE "\n1e10\ta\tb\n", "line 3: expected microseconds"}};
     qb_ctx cx;
     qb_ctx_init(&cx);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -132,6 +136,40 @@ static void damage_is_named_with_its_line(void **state) {
         assert_null(t);
         qb_ctx_clear(&cx);
     }
+}
+
+/* Each entry is looked for among those before it: one after the other took minutes here, which the
+ * limit of processor time ends. */
+static void long_files_are_read(void **state) {
+    (void)state;
+    enum { ENTRIES = 300000, SECONDS = 30 };
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    QB_RELEASED(qb_strbuf_release) qb_strbuf buf = {0};
+    qb_strbuf_add(&buf, "qbench timings 1\ndevice " HERE "\n");
+    for (int32_t i = 0; i < ENTRIES; i++) {
+        char hex[33], check[33], text[16];
+        snprintf(text, sizeof text, "%d", i);
+        qb_hash_hex(qb_hash_bytes(&i, sizeof i), hex);
+        qb_hash_hex(qb_hash_bytes(text, strlen(text)), check);
+        qb_strbuf_addf(&buf, "1.000\tcuda.x\tconv;%d\n", i);
+        qb_strbuf_addf(&buf, "compiled\t%s\t%s\t%s\n", hex, check, text);
+    }
+    assert_false(buf.failed);
+    struct rlimit before;
+    struct rusage used;
+    getrlimit(RLIMIT_CPU, &before);
+    getrusage(RUSAGE_SELF, &used);
+    const rlim_t spent = (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
+    assert_int_equal(setrlimit(RLIMIT_CPU, &(struct rlimit){spent + SECONDS, before.rlim_max}), 0);
+    qb_timings *t;
+    assert_ok(&cx, qb_timings_parse(&cx, "f", buf.data, HERE, &t));
+    setrlimit(RLIMIT_CPU, &before);
+    qb_timing timing;
+    assert_true(qb_timings_find(t, "cuda.x", "conv;299999", &timing));
+    assert_false(qb_timings_find(t, "cuda.x", "conv;300000", &timing));
+    assert_int_equal(qb_compiled_count(qb_timings_compiled(t)), ENTRIES);
+    qb_timings_free(t);
 }
 
 /* Of what was compiled, as nobody can say which part is damaged: it is compiled anew. */
@@ -209,6 +247,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(entries_change),
     cmocka_unit_test(text_keeps_other_devices_as_they_were),
     cmocka_unit_test(files_are_written_when_something_is_new),
+    cmocka_unit_test(long_files_are_read),
     cmocka_unit_test(damage_is_named_with_its_line),
     cmocka_unit_test(a_damaged_text_is_left_out),
     cmocka_unit_test(keys_tell_problems_apart),

@@ -7,7 +7,7 @@
 #include "eval/part.h"
 #include "qb_test.h"
 
-#define RESULTS QB_SOURCE_DIR "/tests/fuzz/corpus/part/classify"
+#define RESULTS QB_SOURCE_DIR "/tests/fuzz/corpus/part/"
 #define LARGEST ((size_t)1 << 20)
 
 /* An answer of a classifier of ten classes that is right about class 3, as it is packed. */
@@ -16,12 +16,22 @@ typedef struct packed {
     int32_t size[2];
 } packed;
 
-static char *find_answer(char *bytes, size_t size) {
-    const packed right = {3, 3, 0, {10, 0}};
-    char *at = memmem(bytes, size, &right, sizeof right);
-    assert_non_null(at);
-    return at;
-}
+/* A sequence of a language model and what one engine answered, as they are packed. */
+typedef struct sequence {
+    int64_t places, told, right, same;
+} sequence;
+
+/* What was measured in a part of the corpus, and where a known answer stands in it. */
+typedef struct sample {
+    const char *file;
+    const void *known;
+    size_t n;
+} sample;
+
+static const packed right = {3, 3, 0, {10, 0}};
+static const sequence told = {12, 11, 8, 12};
+static const sample classify = {"classify", &right, sizeof right},
+                    tokens = {"tokens", &told, sizeof told};
 
 /* The record of two rows. */
 static json_t *record(qb_ctx *cx) {
@@ -44,14 +54,17 @@ static json_t *record(qb_ctx *cx) {
     return json;
 }
 
-/* Merges a part whose `n` bytes at `offset` of that answer are these. */
-static qb_status merge(qb_ctx *cx, size_t offset, const void *bytes, size_t n) {
-    char *results;
+/* Merges a part whose `n` bytes at `offset` of the known answer are these. */
+static qb_status merge(qb_ctx *cx, const sample *from, size_t offset, const void *bytes, size_t n) {
+    char path[QB_TEST_PATH], *results, *at;
     size_t size;
     int64_t shared;
     qb_run *run = NULL;
-    assert_ok(cx, qb_file_read(cx, RESULTS, LARGEST, &results, &size));
-    if (n > 0) memcpy(find_answer(results, size) + offset, bytes, n);
+    qb_test_join(path, RESULTS, from->file);
+    assert_ok(cx, qb_file_read(cx, path, LARGEST, &results, &size));
+    at = memmem(results, size, from->known, from->n);
+    assert_non_null(at);
+    if (n > 0) memcpy(at + offset, bytes, n);
     qb_part part = {.name = qb_strdup(cx, "part_1.json"),
                     .shard = 1,
                     .shards = 1,
@@ -83,9 +96,9 @@ static void answers_that_contradict_themselves_are_refused(void **state) {
     };
     qb_ctx cx;
     qb_ctx_init(&cx);
-    assert_ok(&cx, merge(&cx, 0, NULL, 0));
+    assert_ok(&cx, merge(&cx, &classify, 0, NULL, 0));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_fails(&cx, merge(&cx, cases[i].offset, cases[i].bytes, cases[i].n),
+        assert_fails(&cx, merge(&cx, &classify, cases[i].offset, cases[i].bytes, cases[i].n),
                      QB_STATUS_FORMAT);
         assert_message(&cx, "part_1.json: damaged: an answer");
         assert_message(&cx, cases[i].message);
@@ -93,8 +106,31 @@ static void answers_that_contradict_themselves_are_refused(void **state) {
     }
 }
 
+/* Their sums would overflow, and a share be more than all. */
+static void more_tokens_than_places_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        size_t offset;
+        int64_t number;
+    } cases[] = {{offsetof(sequence, places), -1},     {offsetof(sequence, places), INT64_MAX},
+                 {offsetof(sequence, places), 10},     {offsetof(sequence, told), 13},
+                 {offsetof(sequence, told), -1},       {offsetof(sequence, right), 12},
+                 {offsetof(sequence, right), -1},      {offsetof(sequence, same), 13},
+                 {offsetof(sequence, same), INT64_MIN}};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, merge(&cx, &tokens, 0, NULL, 0));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_fails(&cx, merge(&cx, &tokens, cases[i].offset, &cases[i].number, sizeof(int64_t)),
+                     QB_STATUS_FORMAT);
+        assert_message(&cx, "part_1.json: damaged: a number of things that cannot be");
+        qb_ctx_clear(&cx);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_tokens_than_places_are_refused),
         cmocka_unit_test(answers_that_contradict_themselves_are_refused),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
