@@ -8,28 +8,27 @@ void qb_probe_release(qb_probe *probe) {
     *probe = (qb_probe){0};
 }
 
-static qb_status fixed(qb_ctx *cx, const qb_value *input, int64_t batch) {
-    return qb_fail(cx, QB_STATUS_INVALID,
-                   "input '%s': the model has a fixed batch of %lld, got %lld", input->name,
-                   (long long)input->shape.dim[0], (long long)batch);
-}
-
 qb_status qb_probe_check(qb_ctx *cx, const qb_graph *graph, int64_t batch) {
-    for (int32_t i = 0; i < graph->n_inputs && batch > 1; i++) {
-        const qb_value *input = &graph->values[graph->inputs[i]];
-        if (input->shape.rank > 0 && input->shape.dim[0] == 1) return fixed(cx, input, batch);
+    char shape[128];
+    if (batch <= 1 || graph->n_inputs == 0) return QB_OK;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const qb_shape *s = &graph->values[graph->inputs[i]].shape;
+        if (s->rank > 0 && (s->dim[0] < 0 || s->dim[0] == batch)) return QB_OK;
     }
-    return QB_OK;
+    const qb_value *first = &graph->values[graph->inputs[0]];
+    return qb_fail(cx, QB_STATUS_INVALID,
+                   "batch %lld: the model has a fixed batch (input '%s' is %s)", (long long)batch,
+                   first->name, qb_shape_text(&first->shape, shape, sizeof shape));
 }
 
 static qb_status repeat(qb_ctx *cx, const qb_value *input, const qb_tensor *sample, int64_t batch,
                         qb_shape *shape, void **data) {
     const size_t bytes = qb_desc_bytes(&sample->desc);
     const qb_shape *declared = &input->shape;
+    const bool open = declared->rank <= 0 || declared->dim[0] < 0;
     *shape = sample->desc.shape;
     size_t times = 1;
-    if (batch > 1 && shape->rank > 0 && shape->dim[0] == 1) {
-        if (declared->rank > 0 && declared->dim[0] >= 0) return fixed(cx, input, batch);
+    if (batch > 1 && open && shape->rank > 0 && shape->dim[0] == 1) {
         shape->dim[0] = batch;
         times = (size_t)batch;
     }
@@ -56,6 +55,7 @@ qb_status qb_probe_load(qb_ctx *cx, const qb_graph *graph, const qb_loader_optio
     QB_RELEASED(qb_loader_free_at) qb_loader *l = NULL;
     qb_batch sample;
     QB_RELEASED(qb_probe_release) qb_probe probe = {0};
+    QB_TRY(qb_probe_check(cx, graph, batch));
     QB_TRY(qb_loader_create(cx, &options, &l));
     QB_TRY(qb_loader_next(cx, l, &sample));
     QB_TRY(take(cx, graph, &sample, batch, &probe));

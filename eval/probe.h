@@ -12,10 +12,10 @@ typedef struct qb_probe {
 } qb_probe;
 
 /* The first readable sample, `batch` times along the first axis of every input whose batch the
- * graph leaves open and the sample has as 1; a fixed batch other than that is an error. */
+ * graph leaves open and the sample has as 1. */
 qb_status qb_probe_load(qb_ctx *cx, const qb_graph *graph, const qb_loader_options *loader,
                         int64_t batch, qb_probe *out);
-/* Whether a batch of so many samples can be had: QB_STATUS_INVALID where the model's is fixed. */
+/* Can some input have this batch? QB_STATUS_INVALID where all of them are fixed. */
 qb_status qb_probe_check(qb_ctx *cx, const qb_graph *graph, int64_t batch);
 void qb_probe_release(qb_probe *probe); /* accepts zeroed */
 #endif

@@ -7,6 +7,7 @@
 #include "base/shell.h"
 #include "cli/settings/inputs.h"
 #include "cli/stages/stages_internal.h"
+#include "eval/probe.h"
 #include "graph/plugin.h"
 
 qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
@@ -26,23 +27,9 @@ qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_prec
     return QB_OK;
 }
 
-/* A batch that no input can have would be without effect. */
-static qb_status check_batch(qb_ctx *cx, const qb_graph *graph, int64_t batch) {
-    char shape[128];
-    if (batch <= 1 || graph->n_inputs == 0) return QB_OK;
-    for (int32_t i = 0; i < graph->n_inputs; i++) {
-        const qb_shape *s = &graph->values[graph->inputs[i]].shape;
-        if (s->rank > 0 && (s->dim[0] < 0 || s->dim[0] == batch)) return QB_OK;
-    }
-    const qb_value *first = &graph->values[graph->inputs[0]];
-    return qb_fail(cx, QB_STATUS_INVALID,
-                   "batch %lld: the model has a fixed batch (input '%s' is %s)", (long long)batch,
-                   first->name, qb_shape_text(&first->shape, shape, sizeof shape));
-}
-
 qb_status qb_build_sizes_parse(qb_ctx *cx, const qb_project *project, const qb_shape_flags *flags,
                                const qb_graph *graph, qb_build_spec *spec, qb_build_sizes *out) {
-    QB_TRY(check_batch(cx, graph, project->batch));
+    QB_TRY(qb_probe_check(cx, graph, project->batch));
     QB_TRY(qb_profiles_parse(cx, flags, graph, project->batch, &out->profiles, &spec->n_profiles));
     if (!out->profiles)
         QB_TRY(qb_bench_shapes(cx, graph, flags->shapes, project->batch, &out->shapes));

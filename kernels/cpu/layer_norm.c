@@ -75,7 +75,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 #else
-#include "conv_internal.h"
+#include "simd_internal.h"
 QB_CPU_ABSENT
 #endif
 
