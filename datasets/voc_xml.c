@@ -27,6 +27,7 @@ typedef struct reader {
     qb_strbuf name;
     double corner[4];
     bool has_name, has_corner[4], difficult;
+    char none[1]; /* where there is no text */
 } reader;
 
 static qb_status bad(reader *r, const char *what) {
@@ -77,8 +78,7 @@ static qb_status end_object(reader *r) {
 
 /* The text of the innermost element, without blanks around it. */
 static char *trimmed(reader *r) {
-    static char none[1];
-    char *begin = r->text.data ? r->text.data : none, *end = begin + strlen(begin);
+    char *begin = r->text.data ? r->text.data : r->none, *end = begin + strlen(begin);
     while (end > begin && isspace((unsigned char)end[-1])) *--end = '\0';
     while (isspace((unsigned char)*begin)) begin++;
     return begin;

@@ -35,8 +35,8 @@ expect 0 "$QBENCH" calibrate --model open.onnx --data data.npz --method minmax
 expect 0 "$QBENCH" compare fp32 int8 --model open.onnx --data data.npz --duration 0.02 --no-figures --batches 1,4
 expect 0 python3 - <<'CHECK'
 import json
-rows = json.load(open("compare.json"))["runs"]
-assert [sorted(l["batch"] for l in r["latency"]) for r in rows] == [[1, 4], [1, 4]], rows
+rows = json.load(open("compare.json"))["rows"]
+assert [[b["batch"] for b in r["batches"]] for r in rows] == [[1, 4], [1, 4]], rows
 CHECK
 expect 0 "$QBENCH" calibrate --model fixed.onnx --data data.npz --method minmax
 expect 1 "$QBENCH" compare fp32 int8 --model fixed.onnx --data data.npz --batches 1,4

@@ -108,7 +108,7 @@ static void parts_add_up_to_the_whole(void **state) {
     set_int(&m, "to", 7);
     const qb_shape open = {.rank = -1};
     int32_t part[PARTS], piece[PARTS];
-    char name[8];
+    char name[32];
     for (int i = 0; i < PARTS; i++) {
         snprintf(name, sizeof name, "part%d", i);
         part[i] = qb_graph_add_value(&m.cx, m.graph, name, QB_DTYPE_NONE, &open);
