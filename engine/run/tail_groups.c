@@ -96,16 +96,11 @@ static bool is_told_by_nodes(qb_ctx *cx) {
     return true;
 }
 
-/* The group's engine; NULL where none can be built. */
-static qb_status engine_of(qb_ctx *cx, struct qb_tail_groups *t, int32_t g, const qb_graph *now) {
-    shared *of = &t->of[g];
-    qb_status status = QB_OK;
+/* Builds the group's engine unless it is there: where that fails, other sizes may do. */
+static qb_status need_engine(qb_ctx *cx, struct qb_tail_groups *t, int32_t g, const qb_graph *now) {
     pthread_mutex_lock(&t->lock);
-    if (!of->engine && !of->plain) {
-        status = build(cx, t, &t->found->group[g], now, of);
-        of->plain = status != QB_OK && is_told_by_nodes(cx);
-        if (of->plain) status = QB_OK;
-    }
+    const qb_status status =
+        t->of[g].engine ? QB_OK : build(cx, t, &t->found->group[g], now, &t->of[g]);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
@@ -168,6 +163,7 @@ static qb_status make_ready(qb_ctx *cx, struct qb_tail_groups_run *r, int32_t g,
                             const qb_graph *now) {
     const shared *of = &r->groups->of[g];
     own *o = &r->of[g];
+    QB_TRY(need_engine(cx, r->groups, g, now));
     QB_FREED qb_shape *shapes = QB_NEW(cx, shapes_of(cx, now, of->input, of->engine->n_inputs));
     QB_TRY(r->groups->engines->prepare(cx, of->engine, r->workers, shapes, &o->context));
     const qb_engine *plan = o->context->engine;
@@ -192,8 +188,6 @@ static qb_status plan(qb_ctx *cx, struct qb_tail_groups_run *r, int32_t g, qb_gr
     if (!all.known || all.largest > QB_TAIL_VALUE_MAX ||
         (all.work < WORK_LEAST && all.elements < ELEMENTS_LEAST))
         return QB_OK;
-    QB_TRY(engine_of(cx, t, g, graph));
-    if (!t->of[g].engine) return QB_OK;
     o->planned = make_ready(cx, r, g, graph) == QB_OK;
     return o->planned || is_told_by_nodes(cx) ? QB_OK : cx->code;
 }

@@ -5,28 +5,23 @@
 #include "engine/realize/realize_internal.h"
 #include "engine/tune/tune_internal.h"
 
+/* The tactics of the profile; where any shapes are taken, those for these shapes, so that it makes
+ * no difference which ones came first. */
+static qb_status plan_for(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_shape *shapes,
+                          qb_plan **out) {
+    qb_build_spec spec = plans->plan->spec;
+    qb_tuning_state none = {0};
+    if (!spec.any_shapes) return qb_plan_for_profile(cx, plans, profile, shapes, out);
+    spec.input_shapes = shapes;
+    spec.n_profiles = 0;
+    return qb_plan_tune(cx, plans->graph, &spec, plans, plans->tuning ? plans->tuning : &none, out);
+}
+
 /* An engine for these shapes, its constants not packed. */
 qb_status qb_profile_realize(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_shape *shapes,
                              qb_engine **out) {
     qb_plan *plan;
-    QB_TRY(qb_plan_for_profile(cx, plans, profile, shapes, &plan));
-    const qb_status status =
-        qb_plan_realize(cx, plans->graph, plan, plans, qb_plans_compiled(plans), out);
-    if (status != QB_OK) qb_plan_free(plan);
-    return status;
-}
-
-/* The same where what ran before is to make no difference: tactics are those for these shapes. */
-static qb_status tune_and_realize(qb_ctx *cx, qb_plans *plans, int32_t profile,
-                                  const qb_shape *shapes, qb_engine **out) {
-    qb_build_spec spec = plans->plan->spec;
-    qb_tuning_state none = {0};
-    qb_plan *plan;
-    (void)profile;
-    spec.input_shapes = shapes;
-    spec.n_profiles = 0;
-    QB_TRY(
-        qb_plan_tune(cx, plans->graph, &spec, plans, plans->tuning ? plans->tuning : &none, &plan));
+    QB_TRY(plan_for(cx, plans, profile, shapes, &plan));
     const qb_status status =
         qb_plan_realize(cx, plans->graph, plan, plans, qb_plans_compiled(plans), out);
     if (status != QB_OK) qb_plan_free(plan);
@@ -99,8 +94,7 @@ qb_status qb_profiles_build(qb_ctx *cx, const qb_graph *graph, qb_plan *plan, bo
     qb_plans *plans = NULL;
     qb_engine *engine = NULL;
     QB_GO(qb_graph_clone(cx, graph, &copy));
-    QB_GO(qb_plans_create(cx, copy, plan,
-                          plan->spec.any_shapes ? tune_and_realize : qb_profile_realize, &plans));
+    QB_GO(qb_plans_create(cx, copy, plan, qb_profile_realize, &plans));
     plans->tuning = known;
     QB_GO(qb_plan_fuse_products(cx, plans));
     if (tunes) QB_GO(tune(cx, plans, plan));

@@ -253,16 +253,21 @@ static void draw(feed *f, const int *rows) {
     }
 }
 
-static void run_definitions(fixture *f, feed *to) {
-    qb_graph *graph;
-    const float *data[] = {to->x, to->g};
-    assert_ok(&f->cx, qb_graph_clone(&f->cx, f->graph, &graph));
+/* The graph's inputs are constants: those of the feed. */
+static void fix_inputs(fixture *f, qb_graph *graph, const feed *from) {
+    const float *data[] = {from->x, from->g};
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const qb_value *value = &graph->values[graph->inputs[i]];
         const qb_tensor tensor =
             qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)data[i]);
         assert_ok(&f->cx, qb_graph_fix(&f->cx, graph, graph->inputs[i], &tensor));
     }
+}
+
+static void run_definitions(fixture *f, feed *to) {
+    qb_graph *graph;
+    assert_ok(&f->cx, qb_graph_clone(&f->cx, f->graph, &graph));
+    fix_inputs(f, graph, to);
     assert_ok(&f->cx, qb_graph_evaluate(&f->cx, graph, SIZE_MAX));
     memcpy(to->y, graph->values[graph->outputs[0]].data, sizeof to->y);
     qb_graph_free(graph);
@@ -344,14 +349,8 @@ static void quantize_experts(fixture *f) {
 /* The definitions, each result rounded as the graph says. */
 static void run_rounded(fixture *f, feed *to) {
     qb_graph *floats;
-    const float *data[] = {to->x, to->g};
     assert_ok(&f->cx, qb_graph_dequantize(&f->cx, f->graph, &floats));
-    for (int32_t i = 0; i < floats->n_inputs; i++) {
-        const qb_value *value = &floats->values[floats->inputs[i]];
-        const qb_tensor tensor =
-            qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)data[i]);
-        assert_ok(&f->cx, qb_graph_fix(&f->cx, floats, floats->inputs[i], &tensor));
-    }
+    fix_inputs(f, floats, to);
     for (int32_t i = 0; i < floats->n_nodes; i++) {
         assert_ok(&f->cx, qb_graph_evaluate_node(&f->cx, floats, i, SIZE_MAX, NULL));
         qb_node_round(f->graph, i, floats);
