@@ -9,14 +9,20 @@
 #define MOST_REPEATS 8 /* outputs of an input channel */
 #define FEW_PIXELS 128 /* their rows cannot be shared out evenly */
 
+/* One input channel a group, or so few, and as many outputs, that a vector has several groups. */
+static bool takes_groups(const qb_problem *p, const qb_dw_arch *arch, int64_t taps) {
+    const int64_t in = p->in[QB_IN_DATA].shape.dim[1], out = p->out.shape.dim[1];
+    const int64_t inputs = in / p->group;
+    if (inputs == 1) return out % p->group == 0 && out <= p->group * MOST_REPEATS;
+    return in == out && inputs <= arch->most_inputs && (inputs & (inputs - 1)) == 0 &&
+           taps <= QB_DW_FEW_TAPS;
+}
+
 bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch *arch) {
     const bool integer = arch->integer;
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
     if (p->window.n < 1 || p->window.n > QB_SPATIAL || p->group < 2) return false;
-    if (p->group != x->shape.dim[1] || p->out.shape.dim[1] % p->group != 0 ||
-        p->out.shape.dim[1] > p->group * MOST_REPEATS)
-        return false;
     if (!constant[QB_IN_WEIGHT] || !qb_epilogue_supports(p)) return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(r)) return false;
@@ -32,7 +38,8 @@ bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch 
         if (p->window.kernel[d] > QB_DW_TAPS) return false;
         taps *= p->window.kernel[d];
     }
-    return taps <= QB_DW_TAPS && qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&x->shape) > 0;
+    return taps <= QB_DW_TAPS && takes_groups(p, arch, taps) && qb_shape_count(&p->out.shape) > 0 &&
+           qb_shape_count(&x->shape) > 0;
 }
 
 static void describe(qb_dw *dw, const qb_problem *p) {
@@ -96,7 +103,7 @@ static int64_t rows_of(const qb_dw *dw) { return dw->images * dw->out[0] * dw->o
 /* By rows; where there are few pixels by channels, as the convolutions around do. */
 static void choose_tasks(qb_dw *dw) {
     int64_t rows = rows_of(dw);
-    int64_t work = rows * dw->out[2] * dw->channels * dw->taps;
+    int64_t work = rows * dw->out[2] * dw->channels * dw->weights;
     int64_t wanted = qb_min64(8 * dw->threads, qb_ceil64(work, 32768));
     int64_t at_once = qb_dw_is_3x3(dw) ? qb_max64(1, dw->arch->rows_3x3) : 1;
     const int64_t pixels = dw->images * dw->in[0] * dw->in[1] * dw->in[2];
@@ -117,8 +124,10 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
     dw->epilogue = qb_epilogue_of(p);
     describe(dw, p);
     dw->taps = dw->kernel[0] * dw->kernel[1] * dw->kernel[2];
+    dw->inputs = p->in[QB_IN_DATA].shape.dim[1] / p->group;
+    dw->weights = dw->taps * dw->inputs;
     const int64_t rows = qb_dw_slides(dw) ? dw->taps / dw->kernel[2] : 1;
-    dw->groups = rows * qb_ceil64(dw->taps / rows, arch->tap_group);
+    dw->groups = rows * qb_ceil64(dw->weights / rows, arch->tap_group);
     dw->n_blocks = cut_blocks(dw, NULL);
     QB_TRY_NEW(cx, dw->blocks = qb_alloc(cx, (size_t)dw->n_blocks, sizeof *dw->blocks));
     cut_blocks(dw, dw->blocks);
@@ -135,7 +144,7 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
 static int32_t first_sum(const qb_dw *dw, const int16_t *weight, const int32_t *bias, int64_t c,
                          int32_t flip) {
     uint32_t sum = 0;
-    for (int64_t t = 0; t < dw->taps; t++) sum += (uint32_t)weight[t];
+    for (int64_t t = 0; t < dw->weights; t++) sum += (uint32_t)weight[t];
     uint32_t first = bias && !dw->float_bias ? (uint32_t)bias[c] : 0;
     return (int32_t)(first - sum * (uint32_t)(dw->zero + flip));
 }
@@ -146,17 +155,17 @@ static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *
     int32_t start[MOST_LANES] = {0};
     float f32[MOST_LANES] = {0}, multiplier[MOST_LANES] = {0}, bias[MOST_LANES] = {0};
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
-    const int64_t first = block->channel * dw->taps;
-    for (int64_t i = 0; dw->integer && i < block->width * dw->taps; i++)
-        wide[i] =
-            (int16_t)qb_cpu_weight_at(&p->in[QB_IN_WEIGHT], all, first + i, (first + i) / dw->taps);
+    const int64_t first = block->channel * dw->weights;
+    for (int64_t i = 0; dw->integer && i < block->width * dw->weights; i++)
+        wide[i] = (int16_t)qb_cpu_weight_at(&p->in[QB_IN_WEIGHT], all, first + i,
+                                            (first + i) / dw->weights);
     for (int i = 0; i < block->width; i++) {
         int64_t c = block->channel + i;
         if (!dw->integer) {
             f32[i] = b ? ((const float *)b)[c] : 0.0f;
             continue;
         }
-        start[i] = first_sum(dw, wide + i * dw->taps, b, c, dw->is_s8 ? dw->arch->flip : 0);
+        start[i] = first_sum(dw, wide + i * dw->weights, b, c, dw->is_s8 ? dw->arch->flip : 0);
         multiplier[i] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? c : 0];
         if (dw->float_bias) bias[i] = ((const float *)b)[c];
     }
@@ -170,7 +179,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     const qb_dw *dw = kernel->state;
     const qb_problem *p = &kernel->problem;
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    int16_t *wide = QB_NEW(cx, qb_alloc(cx, (size_t)(MOST_LANES * dw->taps), sizeof *wide));
+    int16_t *wide = QB_NEW(cx, qb_alloc(cx, (size_t)(MOST_LANES * dw->weights), sizeof *wide));
     for (int32_t b = 0; b < dw->n_blocks; b++)
         pack_block(dw, p, &dw->blocks[b], constants[QB_IN_WEIGHT], bias, wide, packed);
     qb_free(wide);
@@ -264,12 +273,14 @@ void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line)
 }
 
 bool qb_dw_slides(const qb_dw *dw) {
-    return dw->arch->slides && dw->kernel[2] >= 4 && dw->stride[2] == 1 && dw->dilation[2] == 1;
+    return dw->arch->slides && dw->inputs == 1 && dw->kernel[2] >= 4 && dw->stride[2] == 1 &&
+           dw->dilation[2] == 1;
 }
 
 bool qb_dw_is_3x3(const qb_dw *dw) {
-    return dw->kernel[0] == 1 && dw->kernel[1] == 3 && dw->kernel[2] == 3 && dw->dilation[1] == 1 &&
-           dw->dilation[2] == 1 && dw->stride[1] == dw->stride[2] && dw->stride[1] <= 2;
+    return dw->inputs == 1 && dw->kernel[0] == 1 && dw->kernel[1] == 3 && dw->kernel[2] == 3 &&
+           dw->dilation[1] == 1 && dw->dilation[2] == 1 && dw->stride[1] == dw->stride[2] &&
+           dw->stride[1] <= 2;
 }
 
 typedef struct job {

@@ -3,6 +3,10 @@
  * bound by loads and, for quantized values, by the shuffles that bring taps side by side. Of
  * several outputs a group each reads a copy of its channel.
  *
+ * Grouped convolution of a few channels, as many outputs as inputs (cardinality 32 of ResNeXt), is
+ * the same with more weights a tap: vectors run along the outputs of several groups, and a shuffle
+ * brings a group's inputs to each of its outputs.
+ *
  * Taps outside the data read a row of zeros (of zero points), so there is one code path and one
  * correction for the zero point. */
 #ifndef QB_CPU_DEPTHWISE_INTERNAL_H
@@ -10,7 +14,8 @@
 
 #include "cpu_internal.h"
 
-#define QB_DW_TAPS 4096 /* most taps of a window: their addresses lie on the stack */
+#define QB_DW_TAPS 4096    /* most taps of a window: their addresses lie on the stack */
+#define QB_DW_FEW_TAPS 256 /* whose addresses are worth keeping for all blocks */
 
 typedef struct qb_dw_block { /* channels that go through the loops together */
     int64_t channel;
@@ -37,12 +42,14 @@ typedef struct qb_dw_arch {
     bool wide_weights; /* it takes weights of 16 bits (qb_cpu_is_weight) */
     int lanes[3];      /* widths of blocks, largest first; 0: none */
     bool slides;       /* see qb_dw_slides */
-    int tap_group;     /* taps that are multiplied together */
-    int group_bytes;   /* of their weights, for one channel */
+    int most_inputs;   /* of a group: all powers of two up to it; 0: one */
+    int tap_group;     /* weights of a channel that are multiplied together */
+    int group_bytes;   /* of theirs, for one channel */
     int rows_3x3;      /* most rows that `row` takes at once for a 3x3 window; 0: one */
     int32_t flip;      /* what reading s8 as unsigned quantized values adds to them */
-    /* Packs one block: the weights of its channel i are weight[i * taps ...], floats or int16;
-     * `start` (int32 or float), multiplier and bias have an entry for each of the block's lanes. */
+    /* Packs one block: the weights of its channel i are weight[i * weights ...], floats or int16,
+     * in the problem's order (see qb_dw_weight); `start` (int32 or float), multiplier and bias have
+     * an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
                  const float *multiplier, const float *bias, char *packed);
     /* The blocks named in `row` of one row, or of row->rows of them. */
@@ -54,7 +61,9 @@ struct qb_dw {
     bool integer, is_s8, float_bias;
     int64_t images, channels, in[QB_SPATIAL], out[QB_SPATIAL];
     int64_t kernel[QB_SPATIAL], stride[QB_SPATIAL], dilation[QB_SPATIAL], pad[QB_SPATIAL];
-    int64_t taps, groups; /* groups of taps */
+    int64_t taps, inputs; /* of a window; channels of a group */
+    int64_t weights;      /* of an output channel: taps * inputs */
+    int64_t groups;       /* of arch->tap_group weights */
     int64_t repeats;      /* output channels of an input channel */
     int64_t data_stride, data_offset;
     int64_t in_stride; /* of the data, or where it repeats of its copies */
@@ -72,6 +81,12 @@ struct qb_dw {
 bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch *arch);
 qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
                        const qb_dw_arch *arch, qb_kernel **out);
+
+/* Which of a channel's weights, as the problem has them, is number t where the inputs of each tap
+ * follow each other. */
+static inline int64_t qb_dw_weight(const qb_dw *dw, int64_t t) {
+    return t % dw->inputs * dw->taps + t / dw->inputs;
+}
 
 /* Addresses of all taps of output pixel (out_z, out_y, out_x), row by row; missing ones point to
  * zeros, and so do entries up to a whole group. */
@@ -93,10 +108,11 @@ typedef struct qb_dw_line {
     int64_t step;
 } qb_dw_line;
 void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line);
-/* In one plane, without dilation, the same stride of 1 or 2 both ways. */
+/* Of one channel, in one plane, without dilation, the same stride of 1 or 2 both ways. */
 bool qb_dw_is_3x3(const qb_dw *dw);
-/* A window of four columns or more, side by side in data and outputs, for a kernel that reads each
- * column once for several outputs: groups of taps end where rows of the window do. */
+/* A window of one channel of four columns or more, side by side in data and outputs, for a kernel
+ * that reads each column once for several outputs: groups of taps end where rows of the window do.
+ */
 bool qb_dw_slides(const qb_dw *dw);
 
 #endif

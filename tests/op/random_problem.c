@@ -211,6 +211,9 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     if (!c->wide && random_chance(rng, 35)) { /* depthwise */
         p->group = channels;
         outputs = channels * (random_chance(rng, 75) ? 1 : random_between(rng, 2, 4));
+    } else if (!c->wide && random_chance(rng, 20)) { /* few channels a group */
+        p->group = random_between(rng, 2, 40);
+        channels = outputs = p->group << random_between(rng, 1, 3);
     } else if (!c->wide && random_chance(rng, 20)) {
         p->group = random_between(rng, 2, 3);
         channels = p->group * random_between(rng, 1, 20);
