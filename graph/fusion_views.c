@@ -37,11 +37,12 @@ static bool converts(const qb_graph *graph, const qb_group *group) {
            qb_shape_count(&y->shape) > 0;
 }
 
-/* The group that makes the value for this one reader alone; NULL: none. */
+/* The group that makes the value for this one reader alone; NULL: none. A row that begins before
+ * its own maker reads what no node of it does. */
 static qb_group *maker_of(const qb_fusing *m, int32_t value) {
     const qb_value *v = &m->graph->values[value];
     if (m->maker[value] < 0 || v->kept || qb_graph_is_output(m->graph, value) ||
-        m->uses.n_users[value] != 1)
+        m->uses.n_users[value] != 1 || m->readers[value] > 1)
         return NULL;
     return &m->groups->group[m->maker[value]];
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../unit/engine/random_graphs.h"
 #include "../unit/graph/build_graph.h"
 #include "engine/engine.h"
 #include "graph/passes.h"
@@ -510,12 +511,27 @@ static void large_numbers_stay_there(void **state) {
     }
 }
 
+/* Those that test_cuda_random_graphs.c runs where there is a device. */
+static void random_graphs_have_engines(void **state) {
+    (void)state;
+    static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        random_graphs_build(&(qb_build_spec){.backends = "cuda",
+                                             .float_type = types[i],
+                                             .threads = 1,
+                                             .first_tactic = true,
+                                             .no_mixed_precision = true,
+                                             .excluded_sources = QB_SOURCES_ALL},
+                            500);
+}
+
 static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there),
                                           cmocka_unit_test(parts_of_channels_are_views),
                                           cmocka_unit_test(pixels_are_padded_for_groups),
                                           cmocka_unit_test(tokens_of_images_are_views),
                                           cmocka_unit_test(copies_for_products_are_rows),
                                           cmocka_unit_test(parts_become_floats_as_they_move),
-                                          cmocka_unit_test(large_numbers_stay_there)};
+                                          cmocka_unit_test(large_numbers_stay_there),
+                                          cmocka_unit_test(random_graphs_have_engines)};
 
 QB_TEST_MAIN(tests)

@@ -463,6 +463,12 @@ static bool agree(const maker *m, int32_t output, const float *got, const float 
     return true;
 }
 
+static void print_graph(maker *m, uint64_t seed) {
+    QB_FREED char *text = NULL;
+    assert_ok(&m->cx, qb_graph_text(&m->cx, m->graph, &text));
+    print_message("graph %llu:\n%s\n", (unsigned long long)seed, text);
+}
+
 static bool one_graph(const char *backends, uint64_t seed, bool print) {
     static float x[2][MOST], y[2][2][4 * MOST];
     maker m;
@@ -475,19 +481,37 @@ static bool one_graph(const char *backends, uint64_t seed, bool print) {
     run(&m, "ref", in, (float *const[]){y[0][0], y[0][1]});
     run(&m, backends, in, (float *const[]){y[1][0], y[1][1]});
     for (int32_t o = 0; o < m.graph->n_outputs; o++) good = agree(&m, o, y[1][o], y[0][o]) && good;
-    if (!good || print) {
-        char *text = NULL;
-        assert_ok(&m.cx, qb_graph_text(&m.cx, m.graph, &text));
-        print_message("graph %llu:\n%s\n", (unsigned long long)seed, text);
-        qb_free(text);
-    }
+    if (!good || print) print_graph(&m, seed);
     qb_graph_free(m.graph);
     return good;
 }
 
+static uint64_t number_of(uint64_t count) {
+    const char *more = getenv("QB_RANDOM_GRAPHS");
+    return more ? strtoull(more, NULL, 10) : count;
+}
+
+void random_graphs_build(const qb_build_spec *spec, uint64_t count) {
+    int bad = 0;
+    for (uint64_t seed = 1; seed <= number_of(count) && bad < 3; seed++) {
+        maker m;
+        qb_engine *engine = NULL;
+        make(&m, seed);
+        if (qb_engine_build(&m.cx, m.graph, spec, &engine) != QB_OK) {
+            print_message("%s\n", m.cx.message);
+            qb_ctx_clear(&m.cx);
+            print_graph(&m, seed);
+            bad++;
+        }
+        qb_engine_free(engine);
+        qb_graph_free(m.graph);
+    }
+    assert_int_equal(bad, 0);
+}
+
 void random_graphs_agree(const char *backends, uint64_t count) {
-    const char *one = getenv("QB_RANDOM_GRAPH"), *more = getenv("QB_RANDOM_GRAPHS");
-    const uint64_t n = more ? strtoull(more, NULL, 10) : count;
+    const char *one = getenv("QB_RANDOM_GRAPH");
+    const uint64_t n = number_of(count);
     int bad = 0;
     if (one) {
         assert_true(one_graph(backends, strtoull(one, NULL, 10), true));
