@@ -7,6 +7,9 @@
  * the same with more weights a tap: vectors run along the outputs of several groups, and a shuffle
  * brings a group's inputs to each of its outputs.
  *
+ * Where channels do not fill vectors, output pixels side by side do: n of them are one pixel of n
+ * times the channels (`fold`), whose taps lie side by side in a copy of the data with its padding.
+ *
  * Taps outside the data read a row of zeros (of zero points), so there is one code path and one
  * correction for the zero point. */
 #ifndef QB_CPU_DEPTHWISE_INTERNAL_H
@@ -42,6 +45,7 @@ typedef struct qb_dw_arch {
     bool wide_weights; /* it takes weights of 16 bits (qb_cpu_is_weight) */
     int lanes[3];      /* widths of blocks, largest first; 0: none */
     bool slides;       /* see qb_dw_slides */
+    bool by_rows;      /* tap_group rows of a sliding window make groups, not neighbours in a row */
     int most_inputs;   /* of a group: all powers of two up to it; 0: one */
     int tap_group;     /* weights of a channel that are multiplied together */
     int group_bytes;   /* of theirs, for one channel */
@@ -65,8 +69,14 @@ struct qb_dw {
     int64_t weights;      /* of an output channel: taps * inputs */
     int64_t groups;       /* of arch->tap_group weights */
     int64_t repeats;      /* output channels of an input channel */
+    /* Pixels of a row that are one: channels, out[2] and strides of results are of these. The data
+     * are a copy with its padding, `in`, where columns stand in as many parts as the stride has
+     * steps; `shift` bytes are from a folded pixel to the next one, tap[k] from it to tap k. */
+    int64_t fold, shift, *tap;
+    int64_t own_channels;                                  /* before folding */
+    int64_t source[QB_SPATIAL], padding[QB_SPATIAL], part; /* the data's; pixels of a part */
     int64_t data_stride, data_offset;
-    int64_t in_stride; /* of the data, or where it repeats of its copies */
+    int64_t in_stride; /* of the data, or of their copy */
     int64_t out_stride, out_offset, residual_stride, residual_offset;
     size_t element;
     int32_t zero;
@@ -88,6 +98,9 @@ static inline int64_t qb_dw_weight(const qb_dw *dw, int64_t t) {
     return t % dw->inputs * dw->taps + t / dw->inputs;
 }
 
+/* A channel a group, and a pixel of the data a pixel. */
+static inline bool qb_dw_is_plain(const qb_dw *dw) { return dw->inputs == 1 && dw->fold <= 1; }
+
 /* Addresses of all taps of output pixel (out_z, out_y, out_x), row by row; missing ones point to
  * zeros, and so do entries up to a whole group. */
 void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps);
@@ -108,9 +121,9 @@ typedef struct qb_dw_line {
     int64_t step;
 } qb_dw_line;
 void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line);
-/* Of one channel, in one plane, without dilation, the same stride of 1 or 2 both ways. */
+/* Plain, in one plane, without dilation, the same stride of 1 or 2 both ways. */
 bool qb_dw_is_3x3(const qb_dw *dw);
-/* A window of one channel of four columns or more, side by side in data and outputs, for a kernel
+/* A plain window of four columns or more, side by side in data and outputs, for a kernel
  * that reads each column once for several outputs: groups of taps end where rows of the window do.
  */
 bool qb_dw_slides(const qb_dw *dw);
