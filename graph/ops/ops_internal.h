@@ -197,6 +197,10 @@ typedef bool (*qb_before_fn)(const void *what, int64_t i, int64_t j);
 /* Merge sort of index[n]: what is equal keeps its order. `other` is as long. */
 void qb_sort_indices(const void *what, qb_before_fn before, int64_t *index, int64_t *other,
                      int64_t n);
+/* The same by floats x[index[i] * step], NaN the largest, for places in increasing order that 32
+ * bits hold: in a time that grows with n. */
+void qb_sort_by_floats(const float *x, int64_t step, bool largest, int64_t *index, int64_t *other,
+                       int64_t n);
 /* Mean and 1 / sqrt(variance + epsilon) of n numbers. */
 void qb_moments(const float *x, int64_t n, float epsilon, double *mean, double *inverse);
 /* Output 0 holds the bytes of input 0. */

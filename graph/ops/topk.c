@@ -17,12 +17,18 @@ typedef struct order {
 /* Does element i come before element j? Equal ones keep their order. */
 static bool before(const void *what, int64_t i, int64_t j) {
     const order *o = what;
-    if (o->dtype == QB_DTYPE_F32) { /* what scores are */
-        const float *x = (const float *)o->data + o->first, a = x[i * o->step], b = x[j * o->step];
-        if (a == a && b == b) return o->largest ? a > b : a < b;
-    }
     int sign = qb_element_order(o->dtype, o->data, o->first + i * o->step, o->first + j * o->step);
     return o->largest ? sign > 0 : sign < 0;
+}
+
+#define SHORT 256 /* lists that are merged faster than counted */
+
+/* Places in increasing order come in the order of their elements. */
+static void sort_places(const order *o, int64_t *index, int64_t *other, int64_t n) {
+    if (o->dtype == QB_DTYPE_F32 && n >= SHORT && index[n - 1] <= UINT32_MAX)
+        qb_sort_by_floats((const float *)o->data + o->first, o->step, o->largest, index, other, n);
+    else
+        qb_sort_indices(o, before, index, other, n);
 }
 
 /* --- TopK ------------------------------------------------------------------------------------ */
@@ -114,7 +120,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
             select_floats((const float *)in[0].data + o.first, inner, n, k, o.largest, index);
         } else {
             for (int64_t i = 0; i < n; i++) index[i] = i;
-            qb_sort_indices(&o, before, index, index + n, n);
+            sort_places(&o, index, index + n, n);
         }
         for (int64_t i = 0; i < k; i++) {
             int64_t to = line / inner * k * inner + line % inner + i * inner;
@@ -215,25 +221,44 @@ static void append_box(box_lines *lines, const float low[2], const float high[2]
     lines->area[lines->n++] = area;
 }
 
-#define BOXES_AT_ONCE 64
+#define BOXES_AT_ONCE 512
+
+/* What of the box lies in box k. */
+static inline float shared_area(const box_lines *b, int64_t k, const float low[2],
+                                const float high[2]) {
+    const float top = b->low[0][k], left = b->low[1][k];
+    const float bottom = b->high[0][k], right = b->high[1][k];
+    const float height = (high[0] < bottom ? high[0] : bottom) - (low[0] > top ? low[0] : top);
+    const float width = (high[1] < right ? high[1] : right) - (low[1] > left ? low[1] : left);
+    return (height > 0.0f ? height : 0.0f) * (width > 0.0f ? width : 0.0f);
+}
 
 /* Does the box overlap one of boxes from..end? */
 QB_LOOP(overlap,
         (const box_lines *b, int64_t from, int64_t end, const float *low, const float *high,
          float area, float iou, int *some),
         (b, from, end, low, high, area, iou, some)) {
-    const float *top = b->low[0], *left = b->low[1], *bottom = b->high[0], *right = b->high[1];
-    const float *areas = b->area;
-    const float low0 = low[0], low1 = low[1], high0 = high[0], high1 = high[1];
     int any = 0;
     for (int64_t k = from; k < end; k++) {
-        const float height =
-            (high0 < bottom[k] ? high0 : bottom[k]) - (low0 > top[k] ? low0 : top[k]);
-        const float width =
-            (high1 < right[k] ? high1 : right[k]) - (low1 > left[k] ? low1 : left[k]);
-        const float shared = (height > 0.0f ? height : 0.0f) * (width > 0.0f ? width : 0.0f);
-        const float both = area + areas[k] - shared;
+        const float shared = shared_area(b, k, low, high), both = area + b->area[k] - shared;
         any |= (both > 0.0f) & (shared / both > iou);
+    }
+    *some = any;
+}
+
+/* May it? Without a division, and with so much to spare that rounding is in it; below SMALLEST it
+ * need not be. */
+#define SPARE (1.0f - 0x1p-20f)
+#define SMALLEST 0x1p-60f
+QB_LOOP(may_overlap,
+        (const box_lines *b, int64_t from, int64_t end, const float *low, const float *high,
+         float area, float iou, int *some),
+        (b, from, end, low, high, area, iou, some)) {
+    const float bound = iou * SPARE;
+    int any = 0;
+    for (int64_t k = from; k < end; k++) {
+        const float shared = shared_area(b, k, low, high), both = area + b->area[k] - shared;
+        any |= (both < SMALLEST) | (shared > bound * both);
     }
     *some = any;
 }
@@ -245,8 +270,9 @@ static bool keep_box(const nms *s, const float *box, box_lines *kept) {
     const float area = (high[0] - low[0]) * (high[1] - low[1]);
     for (int64_t k = 0; k < kept->n; k += BOXES_AT_ONCE) {
         const int64_t end = k + BOXES_AT_ONCE < kept->n ? k + BOXES_AT_ONCE : kept->n;
-        int some;
-        overlap(kept, k, end, low, high, area, s->iou, &some);
+        int some = 1;
+        if (s->iou > SMALLEST) may_overlap(kept, k, end, low, high, area, s->iou, &some);
+        if (some) overlap(kept, k, end, low, high, area, s->iou, &some);
         if (some) return false;
     }
     append_box(kept, low, high, area);
@@ -270,7 +296,7 @@ static qb_status select_boxes(qb_ctx *cx, const nms *s, int64_t *index, box_line
         kept->n = 0;
         for (int64_t i = 0; i < s->n; i++)
             if (!s->has_score || s->scores[o.first + i] > s->score) index[candidates++] = i;
-        qb_sort_indices(&o, before, index, index + s->n, candidates);
+        sort_places(&o, index, index + s->n, candidates);
         for (int64_t i = 0; i < candidates && kept->n < s->most; i++) {
             if (!keep_box(s, boxes + index[i] * 4, kept)) continue;
             QB_TRY(qb_grow(cx, &out->box, &out->capacity, out->n + 1, sizeof *out->box));
