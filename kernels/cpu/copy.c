@@ -3,6 +3,7 @@
  * that change it on the way. */
 
 #include "convert.h"
+#include "transpose.h"
 
 #define BLOCK 64 /* pixels and channels that are transposed together, in the first level cache */
 
@@ -22,6 +23,7 @@ typedef struct copy {
     int64_t images, channels, plane;
     int64_t in_image, out_image; /* elements from image to image */
     int64_t per_task, n_tasks;   /* rows, or elements, or blocks of pixels */
+    bool moves;                  /* bytes stay what they are */
     int threads;
 } copy;
 
@@ -130,42 +132,21 @@ static void flat_or_rows(const qb_cpu_job *j, int64_t begin, int64_t end) {
                j->out + (size_t)(c->out_first + r * c->out_step) * v->out_size, c->row);
 }
 
-#define DEFINE_TRANSPOSE(NAME, T)                                                                  \
-    static void NAME(const T *in, int64_t in_step, T *out, int64_t out_step, int64_t rows,         \
-                     int64_t columns) {                                                            \
-        for (int64_t r = 0; r < rows; r++)                                                         \
-            for (int64_t k = 0; k < columns; k++) out[r * out_step + k] = in[k * in_step + r];     \
-    }
-DEFINE_TRANSPOSE(transpose_8, uint8_t)
-DEFINE_TRANSPOSE(transpose_16, uint16_t)
-DEFINE_TRANSPOSE(transpose_32, uint32_t)
-DEFINE_TRANSPOSE(transpose_64, uint64_t)
-
-/* out[r][k] = in[k][r] */
-static void transpose(size_t size, const void *in, int64_t in_step, void *out, int64_t out_step,
-                      int64_t rows, int64_t columns) {
-    switch (size) {
-    case 1: transpose_8(in, in_step, out, out_step, rows, columns); break;
-    case 2: transpose_16(in, in_step, out, out_step, rows, columns); break;
-    case 4: transpose_32(in, in_step, out, out_step, rows, columns); break;
-    default: transpose_64(in, in_step, out, out_step, rows, columns); break;
-    }
-}
-
-/* One block of pixels of one image: converted plane by plane, then transposed. */
+/* One block of pixels of one image: converted plane by plane where it is, and transposed. */
 static void block_to_nhwc(const qb_cpu_job *j, int64_t image, int64_t first, int64_t n) {
     const copy *c = j->state;
     const qb_convert *v = &c->convert;
     _Alignas(64) char part[BLOCK * BLOCK * 8];
     for (int64_t c0 = 0; c0 < c->channels; c0 += BLOCK) {
-        int64_t m = qb_min64(BLOCK, c->channels - c0);
-        for (int64_t k = 0; k < m; k++) {
-            int64_t at = image * c->in_image + c->in_first + (c0 + k) * c->plane + first;
-            v->run(v, j->data + (size_t)at * v->in_size, part + (size_t)(k * BLOCK) * v->out_size,
-                   n);
-        }
-        int64_t to = image * c->out_image + c->out_first + first * c->out_step + c0;
-        transpose(v->out_size, part, BLOCK, j->out + (size_t)to * v->out_size, c->out_step, n, m);
+        const int64_t m = qb_min64(BLOCK, c->channels - c0);
+        const int64_t at = image * c->in_image + c->in_first + c0 * c->plane + first;
+        const int64_t to = image * c->out_image + c->out_first + first * c->out_step + c0;
+        const char *from = j->data + (size_t)at * v->in_size;
+        for (int64_t k = 0; k < m && !c->moves; k++)
+            v->run(v, from + (size_t)(k * c->plane) * v->in_size,
+                   part + (size_t)(k * BLOCK) * v->out_size, n);
+        qb_transpose(v->out_size, c->moves ? from : part, c->moves ? c->plane : BLOCK,
+                     j->out + (size_t)to * v->out_size, c->out_step, n, m);
     }
 }
 
@@ -174,14 +155,15 @@ static void block_to_row(const qb_cpu_job *j, int64_t image, int64_t first, int6
     const qb_convert *v = &c->convert;
     _Alignas(64) char part[BLOCK * BLOCK * 8];
     for (int64_t c0 = 0; c0 < c->channels; c0 += BLOCK) {
-        int64_t m = qb_min64(BLOCK, c->channels - c0);
-        int64_t from = image * c->in_image + c->in_first + first * c->in_step + c0;
-        transpose(v->in_size, j->data + (size_t)from * v->in_size, c->in_step, part, BLOCK, m, n);
-        for (int64_t k = 0; k < m; k++) {
-            int64_t at = image * c->out_image + c->out_first + (c0 + k) * c->plane + first;
-            v->run(v, part + (size_t)(k * BLOCK) * v->in_size, j->out + (size_t)at * v->out_size,
-                   n);
-        }
+        const int64_t m = qb_min64(BLOCK, c->channels - c0);
+        const int64_t from = image * c->in_image + c->in_first + first * c->in_step + c0;
+        const int64_t at = image * c->out_image + c->out_first + c0 * c->plane + first;
+        char *to = j->out + (size_t)at * v->out_size;
+        qb_transpose(v->in_size, j->data + (size_t)from * v->in_size, c->in_step,
+                     c->moves ? to : part, c->moves ? c->plane : BLOCK, m, n);
+        for (int64_t k = 0; k < m && !c->moves; k++)
+            v->run(v, part + (size_t)(k * BLOCK) * v->in_size,
+                   to + (size_t)(k * c->plane) * v->out_size, n);
     }
 }
 
@@ -223,6 +205,7 @@ static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
     if (unary) finalize(&kernel->in[0], &kernel->problem.out);
     c->threads = threads;
     c->convert = unary ? qb_convert_unary(p) : qb_convert_of(&p->in[0], &p->out);
+    c->moves = !unary && qb_convert_moves(&kernel->in[0], &kernel->problem.out);
     plan_copy(c, &kernel->in[0], &kernel->problem.out);
     choose_tasks(c);
     const bool casts = p->in[0].dtype == QB_DTYPE_S32 && p->out.dtype == QB_DTYPE_F32;

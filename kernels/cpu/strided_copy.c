@@ -2,13 +2,13 @@
  *
  * The last dimension is a row of the result: a block of memory, one element repeated, or elements
  * that lie apart. Blocks of a few bytes are moved as one element of a row of blocks. Where another
- * dimension is innermost in the data, both make a plane, which is transposed in small squares, so
- * that both sides use whole cache lines. */
+ * dimension is innermost in the data, both make a plane, which is transposed (transpose.h). */
 #include <string.h>
 
 #include "cpu_internal.h"
+#include "transpose.h"
 
-#define SQUARE 16
+#define TILE 16 /* rows of a plane that are moved together */
 #define TASK_BYTES 32768
 #define BLOCK_MOST 64
 
@@ -57,7 +57,7 @@ static bool describe(strided_copy *c, const qb_problem *p) {
                           : c->block > 0 ? c->block
                                          : 1;
     c->piece = qb_max64(1, TASK_BYTES / (thick * (int64_t)c->size));
-    if (c->inner >= 0) c->piece = qb_ceil64(c->piece, SQUARE) * SQUARE;
+    if (c->inner >= 0) c->piece = qb_ceil64(c->piece, TILE) * TILE;
     c->piece = qb_min64(c->piece, cut);
     c->pieces = qb_ceil64(cut, c->piece);
     c->items *= c->pieces;
@@ -65,22 +65,8 @@ static bool describe(strided_copy *c, const qb_problem *p) {
     return true;
 }
 
-/* to[i * to_step + k] = from[k * from_step + i], in squares; and to[i * to_step] =
- * from[i * from_step]. */
+/* to[i * to_step] = from[i * from_step]. */
 #define DEFINE_MOVES(BITS)                                                                         \
-    static void plane_##BITS(const char *data, int64_t from_step, char *out, int64_t to_step,      \
-                             int64_t rows, int64_t columns) {                                      \
-        const uint##BITS##_t *from = (const uint##BITS##_t *)(const void *)data;                   \
-        uint##BITS##_t *to = (uint##BITS##_t *)(void *)out;                                        \
-        for (int64_t i0 = 0; i0 < rows; i0 += SQUARE)                                              \
-            for (int64_t k0 = 0; k0 < columns; k0 += SQUARE) {                                     \
-                const int64_t i1 = qb_min64(i0 + SQUARE, rows);                                    \
-                const int64_t k1 = qb_min64(k0 + SQUARE, columns);                                 \
-                for (int64_t i = i0; i < i1; i++)                                                  \
-                    for (int64_t k = k0; k < k1; k++)                                              \
-                        to[i * to_step + k] = from[k * from_step + i];                             \
-            }                                                                                      \
-    }                                                                                              \
     static void row_##BITS(const char *data, int64_t from_step, char *out, int64_t to_step,        \
                            int64_t n) {                                                            \
         const uint##BITS##_t *from = (const uint##BITS##_t *)(const void *)data;                   \
@@ -98,17 +84,6 @@ DEFINE_MOVES(8)
 DEFINE_MOVES(16)
 DEFINE_MOVES(32)
 DEFINE_MOVES(64)
-
-static void move_plane(const strided_copy *c, const char *from, char *to, int64_t rows) {
-    const int64_t from_step = c->l.from[c->l.rank - 1], to_step = c->l.to[c->inner];
-    const int64_t columns = c->l.dim[c->l.rank - 1];
-    switch (c->size) {
-    case 1: plane_8(from, from_step, to, to_step, rows, columns); return;
-    case 2: plane_16(from, from_step, to, to_step, rows, columns); return;
-    case 4: plane_32(from, from_step, to, to_step, rows, columns); return;
-    default: plane_64(from, from_step, to, to_step, rows, columns); return;
-    }
-}
 
 /* n blocks; those of the usual sizes without a call for each. */
 static void move_blocks(const char *from, int64_t from_step, char *to, int64_t to_step, int64_t n,
@@ -191,7 +166,8 @@ static void run_task(int64_t task, void *argument) {
         const char *from = j->data + (o.from + begin * c->l.from[cut]) * (int64_t)c->size;
         char *to = j->out + (o.to + begin * c->l.to[cut]) * (int64_t)c->size;
         if (c->inner >= 0)
-            move_plane(c, from, to, n);
+            qb_transpose(c->size, from, c->l.from[c->l.rank - 1], to, c->l.to[c->inner], n,
+                         c->l.dim[c->l.rank - 1]);
         else
             move_row(c, from, to, n);
         if (++piece < c->pieces) continue;
