@@ -61,10 +61,35 @@ DEFINE_TRANSPOSE(16)
 DEFINE_TRANSPOSE(32)
 DEFINE_TRANSPOSE(64)
 
+/* Three planes of bytes to pixels: four bytes are stored at once, the last of which the next pixel
+ * overwrites. */
+static void interleave_3(const uint8_t *from, int64_t step, uint8_t *to, int64_t n) {
+    int64_t at = 0;
+    for (; at + SIDE_8 < n; at += SIDE_8) {
+        uint32_t pixel[SIDE_8];
+        v8 x[3];
+        for (int c = 0; c < 3; c++) memcpy(&x[c], from + c * step + at, TILE_BYTES);
+        const v16 low = (v16)LOW_8(x[0], x[1]), high = (v16)HIGH_8(x[0], x[1]);
+        const v16 low2 = (v16)LOW_8(x[2], x[2]), high2 = (v16)HIGH_8(x[2], x[2]);
+        const v16 all[4] = {LOW_16(low, low2), HIGH_16(low, low2), LOW_16(high, high2),
+                            HIGH_16(high, high2)};
+        memcpy(pixel, all, sizeof pixel);
+        QB_UNROLL for (int i = 0; i < SIDE_8; i++) memcpy(to + 3 * (at + i), &pixel[i], 4);
+    }
+    for (; at < n; at++)
+        for (int64_t c = 0; c < 3; c++) to[3 * at + c] = from[c * step + at];
+}
+
 void qb_transpose(size_t size, const void *from, int64_t from_step, void *to, int64_t to_step,
                   int64_t rows, int64_t columns) {
     switch (size) {
-    case 1: transpose_8(from, from_step, to, to_step, rows, columns); return;
+    case 1:
+        if (columns == 3 && to_step == 3) {
+            interleave_3(from, from_step, to, rows);
+            return;
+        }
+        transpose_8(from, from_step, to, to_step, rows, columns);
+        return;
     case 2: transpose_16(from, from_step, to, to_step, rows, columns); return;
     case 4: transpose_32(from, from_step, to, to_step, rows, columns); return;
     default: transpose_64(from, from_step, to, to_step, rows, columns); return;
