@@ -22,33 +22,52 @@ static qb_status infer_gather(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-/* Constant indices that are all as far apart as the first two. */
+/* The distances of constant indices along each of their dimensions, where all that are neighbours
+ * there are as far apart: windows that were unfolded, ranges. */
+static qb_status index_steps(qb_ctx *cx, const qb_tensor *indices, int64_t size, int64_t *first,
+                             int64_t *step) {
+    const qb_shape *shape = &indices->desc.shape;
+    const int64_t n = qb_shape_count(shape);
+    int64_t named[QB_MAX_RANK];
+    qb_strides_of(shape, named);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t index, expected;
+        QB_TRY(qb_eval_index(cx, indices, i, size, &index));
+        if (i == 0) *first = index;
+        expected = *first;
+        for (int32_t d = 0; d < shape->rank; d++) {
+            const int64_t at = i / named[d] % shape->dim[d];
+            if (at == 1 && i == named[d]) step[d] = index - *first;
+            expected += at > 0 ? at * step[d] : 0;
+        }
+        if (index != expected) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no stride");
+    }
+    return QB_OK;
+}
+
+#define MOST_INDICES 4096 /* that strides are looked for in */
+
 static qb_status strided_gather(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                 int32_t output, qb_strided *out) {
     const qb_axis_attrs *attrs = node->attrs;
-    const qb_shape *x = &in[0].desc.shape;
-    const int64_t n = qb_shape_count(&in[1].desc.shape);
-    int64_t index[QB_MAX_RANK], stride[QB_MAX_RANK];
-    int32_t axis, known = 0;
+    const qb_shape *x = &in[0].desc.shape, *index = &in[1].desc.shape;
+    const int64_t n = qb_shape_count(index);
+    int64_t first = 0, step[QB_MAX_RANK] = {0}, stride[QB_MAX_RANK];
+    int32_t axis;
     (void)output;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
-    if (n < 1 || n > QB_MAX_RANK || x->rank == QB_MAX_RANK)
+    const int32_t rank = x->rank - 1 + index->rank;
+    if (n < 1 || n > MOST_INDICES || rank > QB_MAX_RANK || x->rank == QB_MAX_RANK)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more indices than a stride is looked for");
-    QB_TRY(qb_eval_ints(cx, &in[1], index, QB_MAX_RANK, &known));
-    const int64_t size = x->dim[axis];
-    for (int32_t i = 0; i < known; i++) {
-        if (index[i] < 0) index[i] += size;
-        if (index[i] < 0 || index[i] >= size)
-            return qb_fail(cx, QB_STATUS_INVALID, "an index is outside");
-        if (i > 1 && index[i] - index[i - 1] != index[1] - index[0])
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no stride");
-    }
+    QB_TRY(index_steps(cx, &in[1], x->dim[axis], &first, step));
     qb_strides_of(x, stride);
-    *out = (qb_strided){.rank = x->rank, .offset = index[0] * stride[axis]};
-    memcpy(out->dim, x->dim, sizeof out->dim);
-    memcpy(out->stride, stride, sizeof out->stride);
-    out->dim[axis] = n;
-    out->stride[axis] = known > 1 ? (index[1] - index[0]) * stride[axis] : 0;
+    *out = (qb_strided){.rank = rank, .offset = first * stride[axis]};
+    for (int32_t d = 0; d < rank; d++) {
+        const bool named = d >= axis && d < axis + index->rank;
+        const int32_t own = d < axis ? d : d - index->rank + 1;
+        out->dim[d] = named ? index->dim[d - axis] : x->dim[own];
+        out->stride[d] = named ? step[d - axis] * stride[axis] : stride[own];
+    }
     return QB_OK;
 }
 

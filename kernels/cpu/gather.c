@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/vector_loop.h"
 #include "convert.h"
 #include "places_internal.h"
 
@@ -23,10 +24,16 @@ typedef struct job {
     atomic_bool outside;
 } job;
 
-#define COPY(BITS)                                                                                 \
-    for (int64_t i = 0; i < n; i++)                                                                \
-        ((uint##BITS##_t *)to)[i] = ((const uint##BITS##_t *)data)[begin[i]];                      \
-    break
+#define DEFINE_COLLECT(BITS)                                                                       \
+    QB_LOOP(collect_##BITS,                                                                        \
+            (const uint##BITS##_t *data, const int64_t *begin, int64_t n, uint##BITS##_t *to),     \
+            (data, begin, n, to)) {                                                                \
+        for (int64_t i = 0; i < n; i++) to[i] = data[begin[i]];                                    \
+    }
+DEFINE_COLLECT(8)
+DEFINE_COLLECT(16)
+DEFINE_COLLECT(32)
+DEFINE_COLLECT(64)
 
 /* n runs side by side; single elements and bytes of the sizes that most copies have are known to
  * the compiler. */
@@ -34,10 +41,10 @@ static void collect(const void *data, const int64_t *begin, int64_t n, int64_t r
                     void *to) {
     const size_t bytes = (size_t)run * size;
     switch (run == 1 ? size : 0) {
-    case 1: COPY(8);
-    case 2: COPY(16);
-    case 4: COPY(32);
-    case 8: COPY(64);
+    case 1: collect_8(data, begin, n, to); return;
+    case 2: collect_16(data, begin, n, to); return;
+    case 4: collect_32(data, begin, n, to); return;
+    case 8: collect_64(data, begin, n, to); return;
     default:
         for (int64_t i = 0; i < n; i++)
             memcpy((char *)to + (size_t)i * bytes, (const char *)data + (size_t)begin[i] * size,

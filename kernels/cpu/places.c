@@ -1,3 +1,4 @@
+#include "base/vector_loop.h"
 #include "cpu_internal.h"
 #include "places_internal.h"
 
@@ -18,14 +19,31 @@ static int64_t index_at(const qb_cpu_places *p, const void *indices, int64_t i) 
 }
 
 /* Negative indices count from the end. */
-#define ADD(TYPE)                                                                                  \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-        int64_t index = ((const TYPE *)indices)[first + i * step];                                 \
-        index += index < 0 ? size : 0;                                                             \
-        outside |= index < 0 || index >= size;                                                     \
-        begin[i] += index * stride;                                                                \
-    }                                                                                              \
-    break
+#define DEFINE_ADD(NAME, TYPE)                                                                     \
+    QB_LOOP(NAME,                                                                                  \
+            (const TYPE *indices, int64_t step, int64_t n, int64_t size, int64_t stride,           \
+             int64_t *begin, int64_t *outside),                                                    \
+            (indices, step, n, size, stride, begin, outside)) {                                    \
+        int64_t any = 0;                                                                           \
+        if (step == 1 && stride == 1) { /* which most are */                                       \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                int64_t index = indices[i];                                                        \
+                index += index < 0 ? size : 0;                                                     \
+                any |= (index < 0) | (index >= size);                                              \
+                begin[i] += index;                                                                 \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                int64_t index = indices[i * step];                                                 \
+                index += index < 0 ? size : 0;                                                     \
+                any |= (index < 0) | (index >= size);                                              \
+                begin[i] += index * stride;                                                        \
+            }                                                                                      \
+        }                                                                                          \
+        *outside |= any;                                                                           \
+    }
+DEFINE_ADD(add_wide, int64_t)
+DEFINE_ADD(add_narrow, int32_t)
 
 int64_t qb_cpu_places_next(const qb_cpu_places *p, const void *indices, qb_place *at, int64_t most,
                            int64_t *begin) {
@@ -34,15 +52,15 @@ int64_t qb_cpu_places_next(const qb_cpu_places *p, const void *indices, qb_place
     const int64_t left = qb_min64(most, s->dim[last] - at->at[last]);
     const int64_t n = qb_min64(QB_PLACES_BLOCK, left);
     const int64_t step = s->named[last] * s->depth;
-    bool outside = false;
+    int64_t outside = 0;
     for (int64_t i = 0; i < n; i++) begin[i] = at->base + i * s->along[last];
     for (int32_t k = 0; k < s->depth; k++) {
         const int64_t size = s->size[k], stride = s->stride[k];
         const int64_t first = at->tuple * s->depth + k;
-        switch (p->wide) {
-        case true: ADD(int64_t);
-        default: ADD(int32_t);
-        }
+        if (p->wide)
+            add_wide((const int64_t *)indices + first, step, n, size, stride, begin, &outside);
+        else
+            add_narrow((const int32_t *)indices + first, step, n, size, stride, begin, &outside);
     }
     qb_places_next(s, at, n);
     return outside ? 0 : n;

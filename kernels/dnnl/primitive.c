@@ -104,7 +104,11 @@ static dnnl_status_t create_primitive(dnnl_primitive_t *out, const_dnnl_primitiv
 
 static qb_status use(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primitive_desc_t pd) {
     qb_dnnl_state *s = kernel->state;
-    QB_TRY(qb_dnnl_check(cx, create_primitive(&s->primitive, pd), "making the primitive"));
+    const dnnl_status_t made = create_primitive(&s->primitive, pd);
+    if (made ==
+        dnnl_runtime_error) /* it described what it then cannot write: groups of some sizes */
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "oneDNN: no code for %s", impl_of(pd));
+    QB_TRY(qb_dnnl_check(cx, made, "making the primitive"));
     snprintf(kernel->impl, sizeof kernel->impl, "%s", impl_of(pd));
     const dnnl_memory_desc_t *scratch = qb_dnnl_query(pd, dnnl_query_scratchpad_md);
     kernel->workspace_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
