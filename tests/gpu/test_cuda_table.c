@@ -14,7 +14,7 @@
 
 #define CASES 150
 #define TILE_CASES                                                                                 \
-    700 /* of convolutions and products, which have many tiles; test_cuda_ops: 3000 */
+    800 /* of convolutions and products, which have many tiles; test_cuda_ops: 3000 */
 #define CONV_CASES 100
 #define TACTICS_MAX 1000
 
