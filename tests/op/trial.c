@@ -224,6 +224,37 @@ static double spread_of_sums(const trial *t) {
                 (double)qb_shape_count(&t->problem.out.shape));
 }
 
+static void describe_desc(const char *name, const qb_desc *d) {
+    char text[96];
+    if (d->dtype == QB_DTYPE_NONE) return;
+    print_message("  %s: %s %s, layout %d, channels from %lld of %lld, %d scales\n", name,
+                  qb_dtype_text(d->dtype), qb_shape_text(&d->shape, text, sizeof text),
+                  (int)d->layout, (long long)d->channel_offset, (long long)d->channel_total,
+                  (int)d->q.n);
+}
+
+/* Which problem it was: for a machine that is not at hand any more. */
+static void describe(const trial *t) {
+    static const char *const names[CASE_INPUTS] = {"data", "weight", "bias", "residual"};
+    const qb_problem *p = &t->problem;
+    for (int32_t i = 0; i < p->n_in && i < CASE_INPUTS; i++)
+        describe_desc(names[i] ? names[i] : "more", &p->in[i]);
+    describe_desc("result", &p->out);
+    for (int32_t d = 0; d < p->window.n; d++)
+        print_message("  window %d, stride %d, dilation %d, padding %d\n", (int)p->window.kernel[d],
+                      (int)p->window.stride[d], (int)p->window.dilation[d],
+                      (int)p->window.pad_begin[d]);
+    print_message("  groups %d, activation %d (first: %d), rounded to %s, variant %d\n",
+                  (int)p->group, (int)p->act.kind, p->act_first, qb_dtype_text(p->rounding.dtype),
+                  (int)p->variant);
+}
+
+#define FAIL(t, ...)                                                                               \
+    do {                                                                                           \
+        describe(t);                                                                               \
+        fail_msg(__VA_ARGS__);                                                                     \
+    } while (0)
+
 static void compare_floats(const trial *t, const float *got, const float *expected, int64_t n) {
     double low = 0.0, high = 0.0;
     for (int64_t i = 0; i < n; i++) {
@@ -245,8 +276,8 @@ static void compare_floats(const trial *t, const float *got, const float *expect
         if (got[i] != expected[i] && !(isnan(got[i]) && isnan(expected[i])) &&
             !(fabs((double)got[i] - (double)expected[i]) <=
               most + rounding * (fabs((double)expected[i]) + most)))
-            fail_msg("%s (%s): element %lld: expected %.9g, got %.9g", t->tactic->name,
-                     t->kernel->impl, (long long)i, (double)expected[i], (double)got[i]);
+            FAIL(t, "%s (%s): element %lld: expected %.9g, got %.9g", t->tactic->name,
+                 t->kernel->impl, (long long)i, (double)expected[i], (double)got[i]);
     }
 }
 
@@ -270,23 +301,23 @@ static void compare_quantized(const trial *t, const uint8_t *got, const uint8_t 
         int a = is_signed ? (int)(int8_t)got[i] : got[i];
         int b = is_signed ? (int)(int8_t)expected[i] : expected[i];
         if (abs(a - b) > most)
-            fail_msg("%s (%s): element %lld: expected %d, got %d", t->tactic->name, t->kernel->impl,
-                     (long long)i, b, a);
+            FAIL(t, "%s (%s): element %lld: expected %d, got %d", t->tactic->name, t->kernel->impl,
+                 (long long)i, b, a);
     }
 }
 
 static void compare_sums(const trial *t, const int32_t *got, const int32_t *expected, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (got[i] != expected[i])
-            fail_msg("%s (%s): element %lld: expected %d, got %d", t->tactic->name, t->kernel->impl,
-                     (long long)i, (int)expected[i], (int)got[i]);
+            FAIL(t, "%s (%s): element %lld: expected %d, got %d", t->tactic->name, t->kernel->impl,
+                 (long long)i, (int)expected[i], (int)got[i]);
 }
 
 static void compare_places(const trial *t, const int64_t *got, const int64_t *expected, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (got[i] != expected[i])
-            fail_msg("%s: element %lld: expected %lld, got %lld", t->tactic->name, (long long)i,
-                     (long long)expected[i], (long long)got[i]);
+            FAIL(t, "%s: element %lld: expected %lld, got %lld", t->tactic->name, (long long)i,
+                 (long long)expected[i], (long long)got[i]);
 }
 
 static void compare(trial *t, const void *data) {
@@ -335,7 +366,7 @@ static void check_outside_slice(trial *t) {
                 continue;
             const uint8_t *at = data + (size_t)(n * row.shape.dim[1] + c) * bytes;
             for (size_t i = 0; i < bytes; i++)
-                if (at[i] != GUARD_BYTE) fail_msg("%s: wrote outside its slice", t->tactic->name);
+                if (at[i] != GUARD_BYTE) FAIL(t, "%s: wrote outside its slice", t->tactic->name);
         }
     qb_free(data);
 }
