@@ -1,4 +1,5 @@
 /* Helpers of the operators' eval and upgrade functions. */
+#include "base/sort.h"
 #include "ops_internal.h"
 
 qb_status qb_eval_refuse(qb_ctx *cx, const qb_node *node, qb_dtype dtype) {
@@ -155,38 +156,12 @@ void qb_sort_indices(const void *what, qb_before_fn before, int64_t *index, int6
     }
 }
 
-/* 0 for what comes first: NaN is larger than any number, zeros are equal. */
-static uint32_t key_of(float x, bool largest) {
-    const float v = x + 0.0f; /* -0 becomes 0 */
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    const uint32_t up = v != v ? UINT32_MAX : bits ^ (bits >> 31 ? UINT32_MAX : 0x80000000u);
-    return largest ? ~up : up;
-}
-
-#define DIGIT_BITS 11
-
-/* By bits [shift, shift + DIGIT_BITS), those of equal ones in the order that they have. */
-static void sort_digit(const uint64_t *from, int64_t n, int shift, uint64_t *to) {
-    const uint64_t mask = (1u << DIGIT_BITS) - 1;
-    int64_t begin[1 << DIGIT_BITS] = {0}, sum = 0;
-    for (int64_t i = 0; i < n; i++) begin[from[i] >> shift & mask]++;
-    for (uint64_t d = 0; d <= mask; d++) {
-        const int64_t count = begin[d];
-        begin[d] = sum;
-        sum += count;
-    }
-    for (int64_t i = 0; i < n; i++) to[begin[from[i] >> shift & mask]++] = from[i];
-}
-
-/* Keys above the places: three digits have all of a key. */
 void qb_sort_by_floats(const float *x, int64_t step, bool largest, int64_t *index, int64_t *other,
                        int64_t n) {
-    uint64_t *a = (uint64_t *)index, *b = (uint64_t *)other;
+    const uint32_t flip = largest ? UINT32_MAX : 0;
+    uint64_t *list = (uint64_t *)index, *sorted = (uint64_t *)other;
     for (int64_t i = 0; i < n; i++)
-        a[i] = (uint64_t)key_of(x[index[i] * step], largest) << 32 | (uint64_t)index[i];
-    sort_digit(a, n, 32, b);
-    sort_digit(b, n, 32 + DIGIT_BITS, a);
-    sort_digit(a, n, 32 + 2 * DIGIT_BITS, b);
-    for (int64_t i = 0; i < n; i++) index[i] = (int64_t)(b[i] & UINT32_MAX);
+        list[i] = (uint64_t)(qb_float_key(x[index[i] * step]) ^ flip) << 32 | (uint64_t)index[i];
+    qb_sort_by_key(list, n, sorted);
+    for (int64_t i = 0; i < n; i++) index[i] = (int64_t)(sorted[i] & UINT32_MAX);
 }

@@ -4,6 +4,7 @@
  * them, and those are sorted digit by digit. */
 #include <string.h>
 
+#include "base/sort.h"
 #include "base/vector_loop.h"
 #include "chain_internal.h"
 #include "cpu_internal.h"
@@ -11,13 +12,14 @@
 #define FEW 32   /* places that are kept in order by moving them */
 #define BLOCK 32 /* keys that are looked at together */
 #define SHORT 48 /* keys that are sorted by moving them */
-#define DIGIT 11 /* bits of a digit */
+#define DIGIT 11 /* upper bits of keys that are counted */
 #define BINS (1 << DIGIT)
 #define TASKS_A_THREAD 2
 
-typedef struct entry {
-    uint32_t key, place;
-} entry;
+/* A key above its place: entries are in order where keys are, and equal ones by their places. */
+static uint64_t entry_of(uint32_t key, int64_t place) {
+    return (uint64_t)key << 32 | (uint64_t)place;
+}
 
 typedef struct firsts {
     int64_t lines, n, inner, k, parts;
@@ -35,15 +37,9 @@ typedef struct job {
     char *workspace;
 } job;
 
-/* 0 for what comes first. NaN is larger than any number, zeros are equal. */
+/* 0 for what comes first. */
 QB_LOOP(make_keys, (const float *x, int64_t n, uint32_t flip, uint32_t *to), (x, n, flip, to)) {
-    for (int64_t i = 0; i < n; i++) {
-        const float v = x[i] + 0.0f; /* -0 becomes 0 */
-        uint32_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        const uint32_t up = bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
-        to[i] = (v != v ? 0xffffffffu : up) ^ flip;
-    }
+    for (int64_t i = 0; i < n; i++) to[i] = qb_float_key(x[i]) ^ flip;
 }
 
 /* Is any of a block's keys below the limit? */
@@ -71,27 +67,28 @@ static void line_keys(const job *j, int64_t line, uint32_t *key) {
     }
 }
 
-/* Key i goes where it belongs among the `kept` first; of equal ones the earlier comes first. */
-static int64_t keep(entry *first, int64_t kept, int64_t k, uint32_t key, int64_t i) {
+/* An entry goes where it belongs among the `kept` first. */
+static int64_t keep(uint64_t *first, int64_t kept, int64_t k, uint64_t entry) {
     int64_t to = kept < k ? kept : k - 1;
-    if (kept == k && key >= first[to].key) return kept;
-    for (; to > 0 && key < first[to - 1].key; to--) first[to] = first[to - 1];
-    first[to] = (entry){key, (uint32_t)i};
+    if (kept == k && entry >= first[to]) return kept;
+    for (; to > 0 && entry < first[to - 1]; to--) first[to] = first[to - 1];
+    first[to] = entry;
     return kept < k ? kept + 1 : kept;
 }
 
-static void keep_few(const uint32_t *key, int64_t n, int64_t k, entry *first) {
+static void keep_few(const uint32_t *key, int64_t n, int64_t k, uint64_t *first) {
     int64_t kept = 0;
     for (int64_t i = 0, end; i < n; i = end) {
         end = qb_min64(i + BLOCK, n);
         uint32_t any = 1;
-        if (kept == k && end - i == BLOCK) find_below(key + i, first[k - 1].key, &any);
-        for (; any && i < end; i++) kept = keep(first, kept, k, key[i], i);
+        if (kept == k && end - i == BLOCK)
+            find_below(key + i, (uint32_t)(first[k - 1] >> 32), &any);
+        for (; any && i < end; i++) kept = keep(first, kept, k, entry_of(key[i], i));
     }
 }
 
 /* Entries whose keys can be among the k first, in the line's order. */
-static int64_t candidates(const uint32_t *key, int64_t n, int64_t k, entry *to) {
+static int64_t candidates(const uint32_t *key, int64_t n, int64_t k, uint64_t *to) {
     uint32_t count[BINS] = {0};
     int64_t found = 0, before = 0;
     uint32_t last = 0;
@@ -99,48 +96,34 @@ static int64_t candidates(const uint32_t *key, int64_t n, int64_t k, entry *to) 
     for (; (before += count[last]) < k; last++) {
     }
     for (int64_t i = 0; i < n; i++) {
-        to[found] = (entry){key[i], (uint32_t)i};
+        to[found] = entry_of(key[i], i);
         found += key[i] >> (32 - DIGIT) <= last;
     }
     return found;
 }
 
-/* Equal keys stay in their order. */
-static void sort_digit(const entry *from, int64_t n, int shift, entry *to) {
-    uint32_t at[BINS] = {0}, sum = 0;
-    for (int64_t i = 0; i < n; i++) at[from[i].key >> shift & (BINS - 1)]++;
-    for (int b = 0; b < BINS; b++) {
-        const uint32_t here = at[b];
-        at[b] = sum;
-        sum += here;
-    }
-    for (int64_t i = 0; i < n; i++) to[at[from[i].key >> shift & (BINS - 1)]++] = from[i];
-}
-
 /* The sorted ones: `list` or `other`. */
-static const entry *sorted(entry *list, int64_t n, entry *other) {
-    if (n <= SHORT) {
-        for (int64_t i = 0; i < n; i++) keep(list, i, n, list[i].key, list[i].place);
-        return list;
+static const uint64_t *sorted(uint64_t *list, int64_t n, uint64_t *other) {
+    if (n > SHORT) {
+        qb_sort_by_key(list, n, other);
+        return other;
     }
-    sort_digit(list, n, 0, other);
-    sort_digit(other, n, DIGIT, list);
-    sort_digit(list, n, 2 * DIGIT, other);
-    return other;
+    for (int64_t i = 0; i < n; i++) keep(list, i, n, list[i]);
+    return list;
 }
 
 static void one_line(const job *j, int64_t line, char *workspace) {
     const firsts *f = j->f;
     uint32_t *key = (uint32_t *)(void *)workspace;
-    entry *list = (entry *)(void *)(workspace + f->keys), few[FEW];
-    const entry *first = few;
+    uint64_t *list = (uint64_t *)(void *)(workspace + f->keys), few[FEW];
+    const uint64_t *first = few;
     line_keys(j, line, key);
     if (f->k <= FEW)
         keep_few(key, f->n, f->k, few);
     else
         first = sorted(list, candidates(key, f->n, f->k, list), list + f->n);
     int64_t *out = j->out + line / f->inner * f->k * f->inner + line % f->inner;
-    for (int64_t i = 0; i < f->k; i++) out[i * f->inner] = first[i].place;
+    for (int64_t i = 0; i < f->k; i++) out[i * f->inner] = (int64_t)(first[i] & UINT32_MAX);
 }
 
 static void run_task(int64_t task, void *argument) {
@@ -185,7 +168,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     f->parts = qb_min64(f->lines, (int64_t)TASKS_A_THREAD * threads);
     f->keys = qb_pad64((size_t)f->n * sizeof(uint32_t));
     f->workspace = f->keys;
-    if (f->k > FEW) f->workspace += qb_pad64(2 * (size_t)f->n * sizeof(entry));
+    if (f->k > FEW) f->workspace += qb_pad64(2 * (size_t)f->n * sizeof(uint64_t));
     (*out)->workspace_bytes = (size_t)f->parts * f->workspace;
     (*out)->launch = launch;
     return QB_OK;
