@@ -81,7 +81,7 @@ static bool lower_concat(const qb_graph *graph, const qb_node *node, qb_problem 
 /* An axis with the dimensions of the indices in its place is told from indices for each element. */
 static bool lower_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const int32_t rank = graph->values[node->in[0]].shape.rank;
-    if (node->op->strided && lower_strided(graph, node, p)) return true;
+    if (lower_strided(graph, node, p)) return true;
     p->kind = QB_KIND_GATHER;
     p->n_in = 2;
     if (graph->values[node->out[0]].shape.rank != rank - 1 + graph->values[node->in[1]].shape.rank)

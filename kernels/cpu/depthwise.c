@@ -8,7 +8,7 @@
 #define MOST_LANES 64  /* of a block */
 #define MOST_REPEATS 8 /* outputs of an input channel */
 #define MOST_FOLDED 16
-#define FOLDED_APART 25 /* fewest taps */
+#define FOLDED_APART 25 /* fewest taps that columns are copied one by one for */
 #define FEW_PIXELS 128  /* their rows cannot be shared out evenly */
 
 /* One input channel a group, or so few, and as many outputs, that a vector has several groups. */

@@ -105,8 +105,8 @@ static dnnl_status_t create_primitive(dnnl_primitive_t *out, const_dnnl_primitiv
 static qb_status use(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primitive_desc_t pd) {
     qb_dnnl_state *s = kernel->state;
     const dnnl_status_t made = create_primitive(&s->primitive, pd);
-    if (made ==
-        dnnl_runtime_error) /* it described what it then cannot write: groups of some sizes */
+    /* Of groups of some sizes it describes what it then has no code for. */
+    if (made == dnnl_runtime_error)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "oneDNN: no code for %s", impl_of(pd));
     QB_TRY(qb_dnnl_check(cx, made, "making the primitive"));
     snprintf(kernel->impl, sizeof kernel->impl, "%s", impl_of(pd));

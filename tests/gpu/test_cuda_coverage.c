@@ -522,7 +522,7 @@ static void random_graphs_have_engines(void **state) {
                                              .first_tactic = true,
                                              .no_mixed_precision = true,
                                              .excluded_sources = QB_SOURCES_ALL},
-                            500);
+                            1000);
 }
 
 static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there),

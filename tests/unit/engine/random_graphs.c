@@ -492,8 +492,9 @@ static uint64_t number_of(uint64_t count) {
 }
 
 void random_graphs_build(const qb_build_spec *spec, uint64_t count) {
+    const uint64_t n = number_of(count);
     int bad = 0;
-    for (uint64_t seed = 1; seed <= number_of(count) && bad < 3; seed++) {
+    for (uint64_t seed = 1; seed <= n && bad < 3; seed++) {
         maker m;
         qb_engine *engine = NULL;
         make(&m, seed);

@@ -121,9 +121,71 @@ static void tuples_are_where_the_operator_says(void **state) {
     }
 }
 
+/* A grid of equally spaced indices, or one with an index moved; the strided copy has what the
+ * operator's definition gives. */
+static void equally_spaced_indices_are_strides(void **state) {
+    (void)state;
+    int strided = 0;
+    for (int i = 0; i < CASES; i++) {
+        maker m;
+        maker_init(&m, (uint64_t)i + 1);
+        const int32_t rank = (int32_t)between(&m, 1, 3), axis = (int32_t)between(&m, 0, rank - 1);
+        const int32_t places = (int32_t)between(&m, 0, 3);
+        qb_shape x = {.rank = rank}, grid = {.rank = places};
+        int64_t step[3], index[64], low = 0, high = 0;
+        for (int32_t d = 0; d < places; d++) {
+            grid.dim[d] = between(&m, 1, 4);
+            step[d] = between(&m, -3, 3);
+            *(step[d] < 0 ? &low : &high) += step[d] * (grid.dim[d] - 1);
+        }
+        for (int32_t d = 0; d < rank; d++) x.dim[d] = between(&m, 1, 5);
+        x.dim[axis] = high - low + between(&m, 1, 3);
+        const int64_t n = qb_shape_count(&grid);
+        for (int64_t at = 0; at < n; at++) {
+            int64_t rest = at;
+            index[at] = -low;
+            for (int32_t d = places - 1; d >= 0; rest /= grid.dim[d--])
+                index[at] += rest % grid.dim[d] * step[d];
+        }
+        const bool moved = i % 4 == 0 && n > 3;
+        if (moved) index[n - 1] = (index[n - 1] + 1) % x.dim[axis];
+        for (int64_t at = 0; at < n; at++) /* the same from the end */
+            if (between(&m, 0, 1)) index[at] -= x.dim[axis];
+        const int32_t ids = make_ints(&m, "index", (int32_t)n, index);
+        m.graph->values[ids].shape = grid;
+        const int32_t data = make_random(&m, "x", x), y = NODE(&m, "Gather", "y", data, ids);
+        set_int(&m, "axis", axis);
+        const qb_node *node = node_writing(&m, "y");
+        qb_strided s;
+        const bool is_strided = qb_node_strided(m.graph, node, 0, &s);
+        assert_true(is_strided || moved);
+        strided += is_strided;
+        if (is_strided) {
+            static float got[20000], expected[20000];
+            const qb_value *v = value_of(&m, data), *w = value_of(&m, ids);
+            const qb_tensor in[] = {qb_tensor_of(v->dtype, v->shape, (void *)(uintptr_t)v->data),
+                                    qb_tensor_of(w->dtype, w->shape, (void *)(uintptr_t)w->data)};
+            qb_tensor out = qb_tensor_of(QB_DTYPE_F32, value_of(&m, y)->shape, expected);
+            assert_ok(&m.cx, node->op->eval(&m.cx, node, in, &out));
+            const int64_t count = qb_shape_count(&out.desc.shape);
+            assert_true(count <= 20000 && s.rank == out.desc.shape.rank);
+            for (int64_t at = 0; at < count; at++) {
+                int64_t rest = at, from = s.offset;
+                for (int32_t d = s.rank - 1; d >= 0; rest /= s.dim[d--])
+                    from += rest % s.dim[d] * s.stride[d];
+                got[at] = ((const float *)v->data)[from];
+            }
+            assert_memory_equal(got, expected, (size_t)count * sizeof *got);
+        }
+        maker_release(&m);
+    }
+    assert_true(strided > CASES / 2);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(elements_are_where_the_operator_says),
     cmocka_unit_test(tuples_are_where_the_operator_says),
+    cmocka_unit_test(equally_spaced_indices_are_strides),
 };
 
 QB_TEST_MAIN(tests)
