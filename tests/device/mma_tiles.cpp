@@ -179,6 +179,7 @@ static void qb_mma(Sum (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
 
 struct problem {
     int in_c, out_c, side, kernel, stride, pad, splits, slice, group, depth, dilation = 1;
+    bool same = false; // a result as large as the data, by padding behind its end
 };
 
 static int below(int n) {
@@ -202,6 +203,7 @@ static qb_cuda_conv conv_of(const problem &t, int block_k, int block_n, int elem
     p.out_d = (p.in_d + 2 * p.pad_d - (volume ? reach : 1)) / p.stride_d + 1;
     p.out_h = (p.in_h + 2 * t.pad - reach) / t.stride + 1;
     p.out_w = (p.in_w + 2 * t.pad - reach) / t.stride + 1;
+    if (t.same) p.out_d = p.in_d, p.out_h = p.in_h, p.out_w = p.in_w;
     const int unit = 16 / element;
     p.in_total = t.slice == PADDED ? (t.in_c + unit - 1) / unit * unit : t.in_c + 2 * t.slice;
     p.in_offset = t.slice == PADDED ? 0 : t.slice;
@@ -371,7 +373,7 @@ template <int ELEMENT> static void test_sliced(const problem &t) {
 
 int main() {
     // channels in and out, side, window, stride, padding, parts of K, slice, groups, depth,
-    // dilation
+    // dilation, same
     test<128, 64, 64, 1, 1>({48, 80, 7, 3, 1, 1, 1, 0, 1, 1});
     test<64, 64, 64, 1, 1>({24, 64, 6, 3, 2, 1, 2, 8, 1, 1});
     test<128, 128, 64, 2, 1>({80, 128, 9, 3, 1, 1, 1, 0, 1, 1});
@@ -395,6 +397,7 @@ int main() {
     test<64, 64, 128, 1, 2>({16, 40, 5, 3, 1, 3, 1, 0, 1, 4, 2});
     test<64, 64, 64, 1, 1>({16, 40, 5, 2, 1, 3, 1, 0, 1, 1, 2}); // and some none
     test<64, 64, 64, 1, 1>({16, 16, 140, 3, 40, 1, 1, 0, 1, 1});
+    test<128, 128, 64, 1, 1>({112, 192, 2, 1, 3, 0, 1, 0, 1, 1, 1, true}); // most pixels: padding
     test_sliced<1>({480, 20, 1, 1, 1, 0, 1, 0, 1, 1});
     test_sliced<1>({48, 80, 4, 3, 2, 1, 1, 8, 1, 1});
     test_sliced<1>({26, 64, 5, 3, 1, 1, 1, PADDED, 2, 1});
