@@ -7,31 +7,33 @@
 
 #if QB_X86
 
-/* e^x = 2^n e^r with |r| <= ln(2) / 2 and the Taylor polynomial of degree 7 for e^r, whose error is
- * below 2^-27. NaN stays, too large gives infinity, too small zero. */
-QB_V vf qb_exp_rest(vf x, vf n) { /* x - n ln(2), with ln(2) in two parts */
-    vf r = vf_fnma(n, vf_set(0x1.62e4p-1f), x);
+/* e^x = 2^n e^r with |r| <= ln(2) / 2 and the polynomial of degree 6 for e^r that is nearest to it
+ * (Lawson's iteration), whose error is below 2^-27. */
+
+/* x / ln(2), rounded to the whole number n, as n + QB_WHOLE: a float whose lowest bits are those of
+ * n + 127, as vf_power takes them. |x| below 2^21. */
+#define QB_WHOLE 0x1.8000fep23f
+QB_V vf qb_whole(vf x) { return vf_fma(x, vf_set(1.44269504f), vf_set(QB_WHOLE)); }
+QB_V vf qb_exp_rest(vf x, vf whole) { /* x - n ln(2), with ln(2) in two parts */
+    const vf n = vf_sub(whole, vf_set(QB_WHOLE));
+    const vf r = vf_fnma(n, vf_set(0x1.62e4p-1f), x);
     return vf_fnma(n, vf_set(0x1.7f7d1cp-20f), r);
 }
 QB_V vf qb_exp_slope(vf r) { /* (e^r - 1 - r) / r^2 */
-    vf p = vf_set(1.0f / 5040);
-    p = vf_fma(p, r, vf_set(1.0f / 720));
-    p = vf_fma(p, r, vf_set(1.0f / 120));
-    p = vf_fma(p, r, vf_set(1.0f / 24));
-    p = vf_fma(p, r, vf_set(1.0f / 6));
+    vf p = vf_set(0x1.6db47ep-10f);
+    p = vf_fma(p, r, vf_set(0x1.123b92p-7f));
+    p = vf_fma(p, r, vf_set(0x1.55545ep-5f));
+    p = vf_fma(p, r, vf_set(0x1.55548ep-3f));
     return vf_fma(p, r, vf_set(0.5f));
 }
+/* x from -88 to 89: beyond the range of normal numbers 0 and infinity. NaN stays. */
 QB_V vf qb_exp(vf x) {
-    const vf low = vf_set(-104.0f), high = vf_set(89.0f);
-    x = vf_min(high, vf_max(low, x)); /* the second operand is the one that NaN keeps */
-    vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
-    vf r = qb_exp_rest(x, n);
-    vf p = vf_fma(qb_exp_slope(r), r, vf_set(1.0f));
-    p = vf_fma(p, r, vf_set(1.0f));
-    return vf_scale(p, n);
+    const vf whole = qb_whole(x), r = qb_exp_rest(x, whole);
+    const vf p = vf_fma(qb_exp_slope(r), r, vf_set(1.0f));
+    return vf_mul(vf_fma(p, r, vf_set(1.0f)), vf_power(whole));
 }
 
-/* e^x; 0 where x is below `far`. */
+/* e^x of x below 89; 0 where it is below `far`, which is above -88. */
 QB_V vf qb_exp_or_0(vf x, float far) {
     const vmask below = vf_less(x, vf_set(far));
     const vf zero = vf_set(0.0f);
@@ -40,7 +42,9 @@ QB_V vf qb_exp_or_0(vf x, float far) {
 
 /* numerator / (1 + e^-x): the logistic function of x, and SILU. */
 QB_V vf qb_logistic(vf numerator, vf x) {
-    vf e = qb_exp(vf_sub(vf_set(0.0f), x));
+    /* the second operand is the one that NaN keeps */
+    const vf bounded = vf_min(vf_set(88.0f), vf_max(vf_set(-89.0f), x));
+    const vf e = qb_exp(vf_sub(vf_set(0.0f), bounded));
     return vf_div(numerator, vf_add(vf_set(1.0f), e));
 }
 
@@ -48,10 +52,8 @@ QB_V vf qb_logistic(vf numerator, vf x) {
  * there: -1 to the last place. */
 QB_V vf qb_expm1(vf x) {
     x = vf_min(vf_set(20.0f), vf_max(vf_set(-20.0f), x));
-    vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
-    vf r = qb_exp_rest(x, n);
-    vf p = vf_fma(vf_mul(qb_exp_slope(r), r), r, r);
-    vf power = vf_power(n);
+    const vf whole = qb_whole(x), r = qb_exp_rest(x, whole), power = vf_power(whole);
+    const vf p = vf_fma(vf_mul(qb_exp_slope(r), r), r, r);
     return vf_fma(power, p, vf_sub(power, vf_set(1.0f)));
 }
 
