@@ -15,6 +15,7 @@
 #define MOST_SLOTS 64                  /* bits of the set of free ones */
 #define MOST_TILES 256                 /* of a chunk */
 #define LEAST_CHANNELS 16              /* below half their harmonic mean transforms cost too much */
+#define LEAST_CHANNELS_S8 20           /* ... and direct sums of bytes less */
 #define LEAST_TILES 16                 /* of an image: weights are read for so many at least */
 #define LEAST_TILES_F32 32             /* ... that take twice the memory */
 #define ALIASING_BYTES 2048            /* rows that are a multiple of this apart share cache sets */
@@ -53,8 +54,9 @@ bool qb_winograd_supports(const qb_problem *p, const bool *constant, qb_dtype da
         if (w->kernel[d] != 3 || w->stride[d] != 1 || w->dilation[d] != 1) return false;
     const int64_t tiles = qb_ceil64(out->dim[2], 2) * qb_ceil64(out->dim[3], 2);
     const int64_t channels = p->in[QB_IN_DATA].shape.dim[1];
+    const int64_t least = data == QB_DTYPE_S8 ? LEAST_CHANNELS_S8 : LEAST_CHANNELS;
     return tiles >= (data == QB_DTYPE_S8 ? LEAST_TILES : LEAST_TILES_F32) &&
-           channels * out->dim[1] >= LEAST_CHANNELS * (channels + out->dim[1]) &&
+           channels * out->dim[1] >= least * (channels + out->dim[1]) &&
            (data != QB_DTYPE_S8 || channels <= channel_limit(p));
 }
 
