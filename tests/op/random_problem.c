@@ -199,6 +199,20 @@ static void three_by_three(qb_rng *rng, int64_t *channels, int64_t *outputs, qb_
     }
 }
 
+/* A factor and a term for each channel of an image, and nothing behind them. */
+static bool is_normalization(const random_case *c) {
+    qb_problem p = c->problem;
+    p.in = c->in;
+    return qb_problem_is_scale(&p);
+}
+
+static void leave_out_the_rest(random_case *c) {
+    c->problem.act = (qb_act){.kind = QB_ACT_NONE};
+    c->problem.act_first = false;
+    c->in[QB_IN_RESIDUAL].dtype = QB_DTYPE_NONE;
+    c->constant[QB_IN_WEIGHT] = true;
+}
+
 static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     int32_t spatial = random_chance(rng, 75) ? 2 : random_chance(rng, 50) ? 1 : 3;
@@ -260,6 +274,7 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
                scale_of_sums(c));
     p->n_in = p->kind == QB_KIND_CONV ? 4 : 3;
     if (p->kind == QB_KIND_CONV) set_residual(rng, c, integer);
+    if (!integer && is_normalization(c) && random_chance(rng, 50)) leave_out_the_rest(c);
     return true;
 }
 
