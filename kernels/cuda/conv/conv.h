@@ -130,7 +130,8 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing 
  * is no convolution of known size. */
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv);
 static inline bool qb_cuda_conv_is_volume(const qb_cuda_conv *conv) {
-    return conv->in_d > 1 || conv->kernel_d > 1 || conv->out_d > 1;
+    /* padding alone: a plane outside of the data */
+    return conv->in_d > 1 || conv->kernel_d > 1 || conv->out_d > 1 || conv->pad_d > 0;
 }
 /* Input channel at which the packed weight of the 64 output channels from `channel` on begins: the
  * first of their groups, from a boundary of 16 on. */

@@ -209,6 +209,26 @@ static bool volume_of(int64_t depth, int64_t height, int64_t width, const int32_
     return qb_cuda_conv_of(&g.problem, constant, packing, 64, 64, c);
 }
 
+/* One plane of data, and a result that lies in the padding before it. */
+static void a_plane_of_padding_is_a_volume(void **state) {
+    static const bool constant[2] = {false, true};
+    grouped g;
+    qb_cuda_conv c;
+    (void)state;
+    grouped_of(&g, 1, 16, 16);
+    g.in[0].shape = g.problem.out.shape = (qb_shape){.rank = 5, .dim = {2, 16, 1, 6, 7}};
+    g.in[1].shape = (qb_shape){.rank = 5, .dim = {16, 16, 1, 1, 1}};
+    g.problem.window = (qb_window){.n = 3,
+                                   .kernel = {1, 1, 1},
+                                   .stride = {3, 1, 1},
+                                   .dilation = {1, 1, 1},
+                                   .pad_begin = {1, 0, 0},
+                                   .pad_end = {1, 0, 0}};
+    assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    assert_true(qb_cuda_conv_is_volume(&c));
+    assert_false(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_STEM, 64, 64, &c));
+}
+
 static void volumes_are_images_where_that_says_the_same(void **state) {
     (void)state;
     const int32_t zero = 5;
@@ -323,6 +343,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(groups_meet_their_own_channels),
     cmocka_unit_test(depthwise_windows_are_taken),
     cmocka_unit_test(activations_that_are_exact_have_an_epilogue),
+    cmocka_unit_test(a_plane_of_padding_is_a_volume),
     cmocka_unit_test(volumes_are_images_where_that_says_the_same),
     cmocka_unit_test(padding_makes_results_wide),
 #endif
