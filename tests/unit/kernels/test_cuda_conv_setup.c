@@ -217,13 +217,13 @@ static void a_plane_of_padding_is_a_volume(void **state) {
     (void)state;
     grouped_of(&g, 1, 16, 16);
     g.in[0].shape = g.problem.out.shape = (qb_shape){.rank = 5, .dim = {2, 16, 1, 6, 7}};
-    g.in[1].shape = (qb_shape){.rank = 5, .dim = {16, 16, 1, 1, 1}};
+    g.in[1].shape = (qb_shape){.rank = 5, .dim = {16, 16, 1, 1, 3}};
     g.problem.window = (qb_window){.n = 3,
-                                   .kernel = {1, 1, 1},
+                                   .kernel = {1, 1, 3},
                                    .stride = {3, 1, 1},
                                    .dilation = {1, 1, 1},
-                                   .pad_begin = {1, 0, 0},
-                                   .pad_end = {1, 0, 0}};
+                                   .pad_begin = {1, 0, 1},
+                                   .pad_end = {1, 0, 1}};
     assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
     assert_true(qb_cuda_conv_is_volume(&c));
     assert_false(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_STEM, 64, 64, &c));
