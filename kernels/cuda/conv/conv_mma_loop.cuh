@@ -90,7 +90,7 @@ static inline bool taps_fit(const qb_cuda_conv *p) {
 // Is the data a matrix as it lies, a row for each of the result? Then nothing has to be divided by
 // sizes, which takes as long as a small product itself.
 QB_DEVICE bool is_matrix(const qb_cuda_conv &p) {
-    return p.taps == 1 && p.stride_d * p.stride_h * p.stride_w == 1 &&
+    return p.taps == 1 && (p.stride_d | p.stride_h | p.stride_w) == 1 &&
            (p.pad_d | p.pad_h | p.pad_w) == 0 && p.in_d == p.out_d && p.in_h == p.out_h &&
            p.in_w == p.out_w;
 }

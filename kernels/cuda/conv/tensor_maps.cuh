@@ -85,8 +85,8 @@ static int qb_map_tiles(const qb_cuda_tensor_maps *maps, CUtensorMap *map, const
 
 // Is the data a matrix as it lies, a row for each of the result?
 static int qb_is_flat(const qb_cuda_conv *p) {
-    return p->kernel_h * p->kernel_w == 1 && p->stride_h == 1 && p->stride_w == 1 &&
-           p->pad_d == 0 && p->pad_h == 0 && p->pad_w == 0 && p->out_h == p->in_h &&
+    return !qb_cuda_conv_is_volume(p) && p->kernel_h * p->kernel_w == 1 && p->stride_h == 1 &&
+           p->stride_w == 1 && p->pad_h == 0 && p->pad_w == 0 && p->out_h == p->in_h &&
            p->out_w == p->in_w;
 }
 
